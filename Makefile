@@ -1,0 +1,69 @@
+# Every target works in a fresh clone: the first one that needs it builds .venv.
+# Choose the interpreter with PYTHON=..., pass options to pytest with PYTEST=...
+
+VENV := .venv
+BIN := $(VENV)/bin
+PACKAGES := bayes_feasible models analysis
+SOURCES := $(shell find $(PACKAGES) -name '*.py' 2>/dev/null)
+PIP_INSTALL := -m pip install -qq --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help study test test-slow lint format bench constraints clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+
+study: $(VENV)/.compiled  ## run the study
+	$(BIN)/bayes-feasible study
+
+test: lint $(VENV)/.compiled  ## lint, check types and run the quick tests
+	$(BIN)/pytest -m "not slow" -n auto --dist loadfile $(PYTEST)
+
+test-slow: $(VENV)/.compiled  ## run the slow tests
+	$(BIN)/pytest -m slow $(PYTEST)
+
+lint: $(VENV)/.installed  ## check style and types
+	$(BIN)/ruff check $(PACKAGES) tests
+	$(BIN)/ruff format --check $(PACKAGES) tests
+	$(BIN)/mypy
+
+format: $(VENV)/.installed  ## format the code and apply the safe lint fixes
+	$(BIN)/ruff check --fix $(PACKAGES) tests
+	$(BIN)/ruff format $(PACKAGES) tests
+
+bench: $(VENV)/.compiled  ## run the benchmarks
+	$(BIN)/python -m bayes_feasible.analysis.benchmarks
+
+# The stamp is written last and removed first, so an interrupted installation is never taken
+# for a finished one: without a stamp the environment is built anew.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@if [ -e $@ ]; then \
+		echo "updating $(VENV)" && rm $@; \
+	else \
+		python=$$(.ci/find-python) && \
+		echo "setting up $(VENV) with $$python (a few minutes, once)" && \
+		"$$python" -m venv --clear $(VENV); \
+	fi
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e ".[dev,dask]"
+	@mkdir -p $(VENV)/typing/bayes_feasible
+	@for folder in models analysis; do \
+		ln -sfn ../../../$$folder $(VENV)/typing/bayes_feasible/$$folder; done
+	@touch $@
+
+# Numba's disk cache does not notice a change in an imported module, so any change empties it.
+$(VENV)/.compiled: $(SOURCES) | $(VENV)/.installed
+	@find $(PACKAGES) \( -name '*.nbi' -o -name '*.nbc' \) -delete
+	@touch $@
+
+# A fresh environment without constraints, frozen; the comment at the top of the file is kept.
+constraints:  ## pin the newest versions of everything in constraints.txt
+	@set -e; python=$$(.ci/find-python); fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
+	"$$python" -m venv "$$fresh"; \
+	"$$fresh/bin/python" $(PIP_INSTALL) -e ".[dev,dask]"; \
+	grep '^#' constraints.txt > "$$fresh/pinned"; \
+	"$$fresh/bin/python" -m pip freeze --exclude-editable >> "$$fresh/pinned"; \
+	cp "$$fresh/pinned" constraints.txt
+
+clean:  ## remove .venv, caches and build products
+	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find $(PACKAGES) tests -name __pycache__ -prune -exec rm -rf {} +

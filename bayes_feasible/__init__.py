@@ -1,0 +1,58 @@
+"""Best feasible arm identification in linear bandits, exactly.
+
+Pull noisy arms, then recommend the candidate of highest reward among those whose
+costs stay under their thresholds, and know how probable it is that this is wrong.
+
+>>> import bayes_feasible as bf
+>>> instance = bf.instances.end_of_optimism(alpha=0.1)
+>>> rate = bf.optimal_rate(instance)
+>>> print(f"{rate.value:.8f}")
+0.00113559
+
+Names are loaded when they are first used, so that importing the package is quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayes_feasible import instances as instances
+    from bayes_feasible.alternative import Alternative as Alternative
+    from bayes_feasible.design import g_optimal as g_optimal
+    from bayes_feasible.files import load as load
+    from bayes_feasible.files import save as save
+    from bayes_feasible.instance import Instance as Instance
+    from bayes_feasible.posterior import Posterior as Posterior
+    from bayes_feasible.problem import Problem as Problem
+    from bayes_feasible.rate import exponents as exponents
+    from bayes_feasible.rate import optimal_rate as optimal_rate
+
+_HOME = {
+    "Alternative": "alternative",
+    "Instance": "instance",
+    "Posterior": "posterior",
+    "Problem": "problem",
+    "exponents": "rate",
+    "g_optimal": "design",
+    "load": "files",
+    "optimal_rate": "rate",
+    "save": "files",
+}
+
+__all__ = [*_HOME, "__version__", "instances"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"bayes_feasible.{_HOME[name]}"), name)
+    if name == "instances":
+        return import_module("bayes_feasible.instances")
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("bayes_feasible")
+    raise AttributeError(f"module 'bayes_feasible' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,183 @@
+"""Checks of what a user passes in: fail early, name the argument, show the value."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGEST = 1e100  # beyond this a square overflows
+SMALLEST = 1e-100  # below this (but for 0) a square underflows
+
+Array = NDArray[np.float64]
+
+
+def numbers(name: str, value: Any, *, infinite: bool = False) -> Array:
+    """A new float array without NaN; without infinities either unless `infinite`."""
+    try:
+        raw = np.asarray(value)
+        if raw.dtype.kind not in "biufO" or any(isinstance(v, str | bytes) for v in _objects(raw)):
+            raise TypeError(f"they are of type {raw.dtype}")
+        with np.errstate(over="ignore"):
+            array = np.array(raw, dtype=float, order="C")  # sums then do not depend on the input
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name}: expected numbers, got {_short(value)} ({error})") from None
+    bad = np.isnan(array) if infinite else ~np.isfinite(array)
+    if bad.any():
+        where = np.unravel_index(int(np.argmax(bad)), array.shape)
+        at = f" at index {tuple(map(int, where))}" if array.ndim else ""
+        kind = "a number" if infinite else "finite numbers"
+        raise ValueError(f"{name}: expected {kind}, got {array[where]}{at}")
+    size = np.abs(array[np.isfinite(array)])
+    if size.size and size.max() > LARGEST:
+        raise ValueError(f"{name}: {size.max():g} is too large, its square overflows")
+    if size.size and np.any((size > 0) & (size < SMALLEST)):
+        raise ValueError(f"{name}: {size[size > 0].min():g} is too small, its square vanishes")
+    return array
+
+
+def positive(name: str, value: Any) -> float:
+    """One positive finite number."""
+    array = numbers(name, value)
+    if array.size != 1 or array.ndim > 1:
+        raise ValueError(f"{name}: expected one number, got {_short(value)}")
+    number = float(array.reshape(()))
+    if number <= 0:
+        raise ValueError(f"{name}: expected a positive number, got {number:g}")
+    return number
+
+
+def count(name: str, value: Any, *, least: int = 1) -> int:
+    """A whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise ValueError(f"{name}: expected a whole number, got {_short(value)}")
+    if value < least:
+        raise ValueError(f"{name}: expected at least {least}, got {value}")
+    return int(value)
+
+
+def index(name: str, value: Any, size: int, what: str) -> int:
+    """An index into `size` things called `what`; negative ones are refused."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise ValueError(f"{name}: expected the index of {what}, got {_short(value)}")
+    if not 0 <= value < size:
+        raise ValueError(f"{name}: {value} is out of range, there are {size} {what}s")
+    return int(value)
+
+
+def indices(name: str, value: Any, size: int, what: str) -> NDArray[np.int64]:
+    """A vector of indices into `size` things called `what`."""
+    try:
+        array = np.asarray(value)
+        if array.size == 0:
+            array = array.astype(np.int64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name}: expected a vector of {what} indices, got {_short(value)} ({error})"
+        ) from None
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"{name}: expected a vector of {what} indices, "
+            f"got {array.dtype} values of shape {array.shape}"
+        )
+    bad = (array < 0) | (array >= size)
+    if bad.any():
+        raise ValueError(f"{name}: {array[bad][0]} is out of range, there are {size} {what}s")
+    return array.astype(np.int64)
+
+
+def generator(name: str, value: Any) -> np.random.Generator:
+    """A random generator from a seed, a SeedSequence or a Generator (passed through)."""
+    try:
+        return np.random.default_rng(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name}: expected a non-negative whole number, a SeedSequence or a Generator, "
+            f"got {_short(value)} ({error})"
+        ) from None
+
+
+def table(name: str, value: Any, row: str) -> tuple[Array, list[Any] | None, list[Any] | None]:
+    """Vectors as rows, with the row names and column names that `value` carries.
+
+    Takes a 2-D array, a DataFrame, a 2-D DataArray, or a dict of names to vectors.
+    """
+    rows: list[Any] | None = None
+    columns: list[Any] | None = None
+    if isinstance(value, Mapping):
+        rows = list(value)
+        vectors = [numbers(name, vector) for vector in value.values()]
+        if len({vector.shape for vector in vectors}) > 1:
+            lengths = {str(key): vector.size for key, vector in zip(value, vectors, strict=True)}
+            raise ValueError(f"{name}: expected vectors of one length, got lengths {lengths}")
+        array = np.array(vectors)
+    elif hasattr(value, "columns") and hasattr(value, "index"):  # a DataFrame
+        rows, columns = list(value.index), list(value.columns)
+        array = numbers(name, value)
+    elif hasattr(value, "dims") and hasattr(value, "coords"):  # a DataArray
+        if value.dims == ("feature", row):
+            value = value.T
+        array = numbers(name, value)
+        if array.ndim == 2:
+            rows, columns = (
+                list(value.coords[dim].values) if dim in value.coords else None
+                for dim in value.dims
+            )
+    else:
+        array = numbers(name, value)
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(
+            f"{name}: expected vectors as the rows of a table ({row}, feature), "
+            f"got shape {array.shape}"
+        )
+    return array, rows, columns
+
+
+def names(name: str, value: list[Any] | None, size: int) -> NDArray[Any]:
+    """Distinct names as a coordinate; 0, 1, 2, ... where there are none."""
+    if not value:
+        return np.arange(size)
+    plain = [v.item() if isinstance(v, np.generic) else v for v in value]
+    if len(set(map(str, plain))) < len(plain):
+        twice = next(v for v in plain if list(map(str, plain)).count(str(v)) > 1)
+        raise ValueError(f"{name}: names must be distinct, got {twice!r} more than once")
+    if all(isinstance(v, int) and not isinstance(v, bool) for v in plain):
+        if max(map(abs, plain)) < 2**63:
+            return np.array(plain)
+        plain = [str(v) for v in plain]
+    if any("\0" in str(v) for v in plain):  # NumPy would drop it at the end of a name
+        raise ValueError(f"{name}: names must not hold the character NUL, got {_short(plain)}")
+    return np.array([str(v) for v in plain])
+
+
+def order(labels: list[Any] | None, expected: Any) -> list[int]:
+    """Where each expected name stands among the labels; as they come if they are other names."""
+    given = list(map(str, labels)) if labels is not None else []
+    wanted = [str(name) for name in expected]
+    if sorted(given) != sorted(wanted) or len(set(given)) < len(given):
+        return list(range(len(given)))
+    return [given.index(name) for name in wanted]
+
+
+def allocation(problem: Any, value: Any, *, name: str = "allocation") -> Array:
+    """Shares of the pulls: one an arm, none negative, with sum 1."""
+    array = numbers(name, value)
+    arms = len(problem.arms)
+    if array.shape != (arms,):
+        raise ValueError(f"{name}: expected {arms} shares, one an arm, got shape {array.shape}")
+    if array.min() < 0:
+        raise ValueError(f"{name}: expected no negative share, got {array.min():g}")
+    total = float(array.sum())
+    if abs(total - 1) > 1e-9:
+        raise ValueError(f"{name}: expected shares with sum 1, got sum {total:.12g}")
+    return array / total
+
+
+def _objects(array: NDArray[Any]) -> Any:
+    """The elements of an array of Python objects; nothing for any other."""
+    return array.flat if array.dtype.kind == "O" else ()
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

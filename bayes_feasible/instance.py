@@ -1,0 +1,241 @@
+"""A problem together with its truth: what a simulation knows and a learner does not."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from html import escape
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bayes_feasible import _check
+from bayes_feasible._check import Array
+from bayes_feasible.problem import Problem, named_values
+
+BEST = "best"
+INFEASIBLE_SUPEROPTIMAL = "infeasible superoptimal (A1)"
+FEASIBLE_SUBOPTIMAL = "feasible suboptimal (A2)"
+INFEASIBLE_SUBOPTIMAL = "infeasible suboptimal (A3)"
+SHOWN = 20  # rows of a table that is meant for reading
+
+
+class Instance:
+    """A problem with its true parameters.
+
+    Parameters
+    ----------
+    problem : Problem
+    theta_reward : vector over features
+        The true reward parameter.
+    theta_cost : one vector for each constraint, optional
+        The true cost parameters: rows of a table, a dict of constraint names to vectors, or a
+        single vector where there is one constraint.
+
+    Attributes
+    ----------
+    theta_reward, theta_cost : ndarray
+        Shapes (feature,) and (constraint, feature).
+    best : int
+        Index of the best feasible candidate; the first of them if several tie.
+
+    Examples
+    --------
+    >>> problem = Problem({"low": [1, 0.2], "high": [1, 0.9]}, thresholds={"toxicity": 0.3})
+    >>> instance = Instance(problem, [0.0, 1.0], [0.0, 0.5])
+    >>> problem.coords["candidate"][instance.best]
+    np.str_('low')
+    """
+
+    def __init__(self, problem: Problem, theta_reward: Any, theta_cost: Any = None) -> None:
+        if not isinstance(problem, Problem):
+            raise ValueError(f"problem: expected a Problem, got {type(problem).__name__}")
+        self.problem = problem
+        features, constraints = problem.arms.shape[1], problem.thresholds.size
+        self.theta_reward = _by_feature("theta_reward", theta_reward, problem)
+        if self.theta_reward.shape != (features,):
+            raise ValueError(
+                f"theta_reward: expected {features} numbers, one a feature, "
+                f"got shape {self.theta_reward.shape}"
+            )
+        self.theta_cost = cost_rows("theta_cost", theta_cost, problem)
+        if self.theta_cost.shape != (constraints, features):
+            raise ValueError(
+                f"theta_cost: expected shape {(constraints, features)}, a row for each "
+                f"threshold, got {self.theta_cost.shape}"
+            )
+        self._check_radius()
+        self.mean_reward = _inner(problem.candidates, self.theta_reward)
+        self.mean_cost = _inner(problem.candidates[:, np.newaxis], self.theta_cost)
+        self.feasible = np.all(self.mean_cost <= problem.thresholds, axis=1)
+        if not self.feasible.any():
+            excess = (self.mean_cost - problem.thresholds).max(axis=1)
+            nearest = int(np.argmin(excess))
+            raise ValueError(
+                "theta_cost: no candidate is feasible; the nearest, "
+                f"{problem.name(nearest)!r}, exceeds a threshold by {excess[nearest]:g}"
+            )
+        self.best = int(np.argmax(np.where(self.feasible, self.mean_reward, -np.inf)))
+        for array in (self.theta_reward, self.theta_cost, self.mean_reward, self.mean_cost):
+            array.setflags(write=False)
+
+    @cached_property
+    def reward_gap(self) -> Array:
+        r"""How much less reward each candidate has, :math:`\langle\theta_r, z^* - z\rangle`."""
+        candidates = self.problem.candidates
+        return _inner(candidates[self.best] - candidates, self.theta_reward)
+
+    @cached_property
+    def kind(self) -> Any:
+        """The class of each candidate: best, A1, A2 or A3 of the paper."""
+        infeasible = np.where(self.reward_gap < 0, INFEASIBLE_SUPEROPTIMAL, INFEASIBLE_SUBOPTIMAL)
+        kind = np.where(self.feasible, FEASIBLE_SUBOPTIMAL, infeasible)
+        return np.where(self.problem.copies(self.best), BEST, kind)
+
+    def summary(self) -> xr.Dataset:
+        """Each candidate's mean reward and costs, its gaps, and its class.
+
+        Returns
+        -------
+        Dataset
+            Over `candidate` (and `constraint`): `mean_reward`, `reward_gap` (the best one's mean
+            reward minus this one's), `mean_cost`, `cost_margin` (threshold minus mean cost,
+            negative where infeasible), `feasible` and `kind`.
+        """
+        coords = self.problem.coords
+        both = ("candidate", "constraint")
+        return xr.Dataset(
+            {
+                "mean_reward": ("candidate", self.mean_reward),
+                "reward_gap": ("candidate", self.reward_gap),
+                "mean_cost": (both, self.mean_cost),
+                "cost_margin": (both, self.problem.thresholds - self.mean_cost),
+                "feasible": ("candidate", self.feasible),
+                "kind": ("candidate", self.kind.astype(str)),
+            },
+            coords={name: coords[name] for name in both},
+            attrs={"best": self.problem.name(self.best)},
+        )
+
+    def pull(self, arms: Any, seed: Any = None) -> tuple[Array, Array]:
+        """Rewards (pull,) and costs (pull, constraint) of pulling these arms in this order.
+
+        Parameters
+        ----------
+        arms : vector of arm indices
+        seed : int, SeedSequence or Generator, optional
+        """
+        problem = self.problem
+        pulled = problem.arms[_check.indices("arms", arms, len(problem.arms), "arm")]
+        noise = _check.generator("seed", seed).standard_normal(
+            (len(pulled), 1 + problem.thresholds.size)
+        )
+        rewards = pulled @ self.theta_reward + problem.reward_noise * noise[:, 0]
+        costs = pulled @ self.theta_cost.T + problem.cost_noise * noise[:, 1:]
+        return rewards, costs
+
+    def _check_radius(self) -> None:
+        if self.problem.parameter_radius is None:
+            return
+        reward, cost = self.problem.parameter_radius
+        if np.linalg.norm(self.theta_reward) > reward:
+            raise ValueError(
+                f"theta_reward: norm {np.linalg.norm(self.theta_reward):g} exceeds the "
+                f"parameter_radius {reward:g}"
+            )
+        norms = np.linalg.norm(self.theta_cost, axis=1)
+        if norms.size and norms.max() > cost:
+            raise ValueError(
+                f"theta_cost: norm {norms.max():g} exceeds the parameter_radius {cost:g}"
+            )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Instance):
+            return NotImplemented
+        return (
+            self.problem == other.problem
+            and np.array_equal(self.theta_reward, other.theta_reward)
+            and np.array_equal(self.theta_cost, other.theta_cost)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        """Header and rows of the table that both representations show, best first."""
+        costs = [f"cost {name}" for name in self.problem.coords["constraint"]]
+        header = ["candidate", "reward", "gap", *costs, "class"]
+        order = np.argsort(self.reward_gap + np.where(self.feasible, 0.0, np.inf), kind="stable")
+        order = np.concatenate([[self.best], order[order != self.best]])
+        rows = [
+            [
+                self.problem.name(i),
+                f"{self.mean_reward[i]:.4g}",
+                f"{self.reward_gap[i]:.4g}",
+                *(f"{cost:.4g}" for cost in self.mean_cost[i]),
+                str(self.kind[i]),
+            ]
+            for i in order[:SHOWN]
+        ]
+        return header, rows
+
+    def __repr__(self) -> str:
+        header, rows = self._rows()
+        widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+        lines = [f"Instance of a {self.problem!r}"]
+        for row in [header, *rows]:
+            cells = [f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)]
+            cells[0], cells[-1] = f"{row[0]:<{widths[0]}}", row[-1]
+            lines.append("  " + "  ".join(cells))
+        hidden = len(self.mean_reward) - len(rows)
+        return "\n".join([*lines, f"  ... and {hidden} more"] if hidden else lines)
+
+    def _repr_html_(self) -> str:
+        header, rows = self._rows()
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+        )
+        hidden = len(self.mean_reward) - len(rows)
+        more = f"<p>... and {hidden} more</p>" if hidden else ""
+        return (
+            f"<pre>Instance of a {escape(repr(self.problem))}</pre>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+        )
+
+
+def _inner(vectors: Array, parameter: Array) -> Array:
+    """Inner products, equal to the last bit for equal vectors, which BLAS does not promise."""
+    return (vectors * parameter).sum(axis=-1)
+
+
+def _by_feature(name: str, value: Any, problem: Problem) -> Array:
+    """A vector over features; one that carries the names of the features is put in their order."""
+    if getattr(value, "ndim", 0) == 1:
+        array, labels = named_values(name, value)
+        value = array[_check.order(labels, problem.coords["feature"])] if labels else array
+    return _check.numbers(name, value)
+
+
+def cost_rows(name: str, value: Any, problem: Problem) -> Array:
+    """One vector for each constraint as the rows of an array, whatever form they came in."""
+    features, constraints = problem.arms.shape[1], problem.thresholds.size
+    if value is None:
+        return np.zeros((0, features))
+    if isinstance(value, Mapping):
+        expected = [str(label) for label in problem.coords["constraint"]]
+        given = {str(key): vector for key, vector in value.items()}
+        if set(given) != set(expected):
+            raise ValueError(f"{name}: expected the constraints {expected}, got {list(given)}")
+        value = [_by_feature(name, given[label], problem) for label in expected]
+    elif getattr(value, "ndim", 0) == 2 and getattr(value, "size", 0):
+        array, rows, columns = _check.table(name, value, "constraint")
+        if rows is not None:
+            array = array[_check.order(rows, problem.coords["constraint"])]
+        if columns is not None:
+            array = array[:, _check.order(columns, problem.coords["feature"])]
+        value = array
+    elif getattr(value, "ndim", 0) == 1:
+        value = _by_feature(name, value, problem)
+    array = _check.numbers(name, value)
+    if array.size == 0:
+        return np.zeros((0, features))
+    return array[np.newaxis] if array.ndim == 1 and constraints == 1 else array

@@ -1,0 +1,81 @@
+"""Draws of the parameters: arrays inside, labels at the edge.
+
+Inside the package a set of draws is one array (draw, block, feature): block 0 is the reward
+parameter, the blocks after it are the cost parameters.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from bayes_feasible import _bounded
+from bayes_feasible._check import Array
+from bayes_feasible.problem import Problem
+
+if TYPE_CHECKING:
+    from bayes_feasible.posterior import Posterior
+
+
+def block_noise(problem: Problem) -> Array:
+    """Standard deviation of an observation, block by block."""
+    return np.concatenate([[problem.reward_noise], problem.cost_noise])
+
+
+def block_radius(problem: Problem) -> Array:
+    """Bound on the norm of the parameter, block by block; inf where there is none."""
+    reward, cost = problem.parameter_radius or (np.inf, np.inf)
+    return np.concatenate([[reward], np.full(problem.thresholds.size, cost)])
+
+
+def block_means(posterior: "Posterior") -> Array:
+    """Posterior means, block by block."""
+    return np.vstack([posterior.mean_reward, posterior.mean_cost])
+
+
+def unrestricted(
+    posterior: "Posterior", size: int, rng: np.random.Generator, scale: float = 1.0
+) -> Array:
+    """Draws from the posterior itself, within the problem's `parameter_radius` if it has one."""
+    problem = posterior.problem
+    centre = block_means(posterior)
+    spread = block_noise(problem) * np.sqrt(scale)
+    if problem.parameter_radius is None:
+        root, rest = posterior.covariance_root()
+        normal = rng.standard_normal((size, len(centre), root.shape[0]))
+        return centre + spread[:, np.newaxis] * (normal @ np.hstack([root, rest]).T)
+    axes, rotated, precision, radius = eigen_blocks(posterior, scale)
+    everywhere = np.zeros((1, *centre.shape))
+    unasked = np.full((1, len(centre)), -np.inf)
+    drawn = _bounded.bounded_draws(rotated, precision, everywhere, unasked, radius, size, rng)
+    assert drawn is not None  # a ball of positive radius is never empty
+    return drawn[0] @ axes.T
+
+
+def eigen_blocks(posterior: "Posterior", scale: float) -> tuple[Array, Array, Array, Array]:
+    """Axes in which every block has independent coordinates, and its means, precisions, radius.
+
+    The radius is short of the user's by a rounding, so that no draw ends beyond it.
+    """
+    problem = posterior.problem
+    values, axes = np.linalg.eigh(posterior.precision)
+    precision = values / (block_noise(problem)[:, np.newaxis] ** 2 * scale)
+    return axes, block_means(posterior) @ axes, precision, block_radius(problem) * (1 - 1e-13)
+
+
+def labelled(problem: Problem, parameters: Array, chains: int) -> xr.Dataset:
+    """Draws as a Dataset over (chain, draw, ...) with the names of the problem."""
+    draws = len(parameters) // chains
+    shaped = parameters.reshape(chains, draws, *parameters.shape[1:])
+    return xr.Dataset(
+        {
+            "theta_reward": (("chain", "draw", "feature"), shaped[:, :, 0]),
+            "theta_cost": (("chain", "draw", "constraint", "feature"), shaped[:, :, 1:]),
+        },
+        coords={
+            "chain": np.arange(chains),
+            "draw": np.arange(draws),
+            "feature": problem.coords["feature"],
+            "constraint": problem.coords["constraint"],
+        },
+    )

@@ -1,0 +1,318 @@
+"""The Gaussian posterior of the reward and cost parameters."""
+
+from typing import Any, Self
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
+
+from bayes_feasible import _check
+from bayes_feasible._check import Array
+from bayes_feasible._draws import labelled, unrestricted
+from bayes_feasible.problem import Problem
+
+
+class Posterior:
+    r"""What the pulls so far say about the parameters.
+
+    With :math:`V = I + \sum_t x_t x_t^\top`,
+
+    .. math:: \theta_r \sim N(V^{-1} \sum_t x_t y_t, \; \sigma^2 V^{-1}), \qquad
+              \theta_{c,j} \sim N(V^{-1} \sum_t x_t c_{t,j}, \; \gamma_j^2 V^{-1}).
+
+    The state is what can be added up without loss: how often each arm was pulled (integers) and
+    the sums of what it showed. Nothing is updated in place that rounding could wear down, so ten
+    million updates leave the posterior as sound as one, and the order of the pulls does not
+    matter. Means and covariance come, when asked for, from a pivoted QR factorisation of the
+    weighted arms (rows by length, longest first), which never squares their condition; it works
+    in the span of the arms, outside of which the prior still stands.
+
+    Parameters
+    ----------
+    problem : Problem
+        The posterior before the first pull is the prior.
+
+    Examples
+    --------
+    >>> from bayes_feasible import Posterior, Problem
+    >>> posterior = Posterior(Problem([[1, 0], [0, 1]], thresholds=0.5))
+    >>> posterior.update(0, reward=2.0, cost=0.1)
+    >>> posterior.mean_reward
+    array([1., 0.])
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        if not isinstance(problem, Problem):
+            raise ValueError(f"problem: expected a Problem, got {type(problem).__name__}")
+        self.problem = problem
+        arms, constraints = len(problem.arms), problem.thresholds.size
+        self.counts: NDArray[np.int64] = np.zeros(arms, dtype=np.int64)
+        self.reward_sums: Array = np.zeros(arms)
+        self.cost_sums: Array = np.zeros((arms, constraints))
+        self._factors: tuple[Array, Array, Array] | None = None
+
+    @classmethod
+    def from_history(cls, problem: Problem, arms: Any, rewards: Any, costs: Any = None) -> Self:
+        """The posterior after a recorded history.
+
+        Parameters
+        ----------
+        problem : Problem
+        arms : vector of arm indices, shape (pull,)
+        rewards : vector, shape (pull,)
+        costs : table, shape (pull, constraint)
+            A vector will do for one constraint, and nothing for none.
+        """
+        posterior = cls(problem)
+        posterior._add(_check.indices("arms", arms, len(problem.arms), "arm"), rewards, costs)
+        return posterior
+
+    @classmethod
+    def from_sums(cls, problem: Problem, counts: Any, reward_sums: Any, cost_sums: Any) -> Self:
+        """The posterior from how often each arm was pulled and the sums of what it showed.
+
+        Parameters
+        ----------
+        problem : Problem
+        counts : whole numbers, shape (arm,)
+        reward_sums : shape (arm,)
+        cost_sums : shape (arm, constraint)
+        """
+        posterior = cls(problem)
+        number = _check.numbers("counts", counts)
+        if number.shape != posterior.counts.shape:
+            raise ValueError(f"counts: expected one an arm, got shape {number.shape}")
+        if number.min() < 0 or np.any(number != np.floor(number)):
+            raise ValueError("counts: expected whole numbers that are not negative")
+        rewards = _check.numbers("reward_sums", reward_sums)
+        if rewards.shape != posterior.reward_sums.shape:
+            raise ValueError(f"reward_sums: expected one an arm, got shape {rewards.shape}")
+        costs = _costs("cost_sums", cost_sums, *posterior.cost_sums.shape)
+        if np.any((number == 0) & ((rewards != 0) | np.any(costs != 0, axis=1))):
+            raise ValueError("counts: an arm with a sum that is not 0 was never pulled")
+        posterior.counts[:], posterior.reward_sums[:], posterior.cost_sums[:] = (
+            number,
+            rewards,
+            costs,
+        )
+        return posterior
+
+    def update(self, arm: Any, reward: Any, cost: Any = None) -> None:
+        """Take in one pull, or many at once where vectors are given.
+
+        Parameters
+        ----------
+        arm : arm index, or a vector of them
+        reward : number, or a vector
+        cost : one number for each constraint, or a table (pull, constraint)
+        """
+        if np.ndim(arm) > 0:
+            self._add(_check.indices("arm", arm, len(self.problem.arms), "arm"), reward, cost)
+            return
+        arm = _check.index("arm", arm, len(self.problem.arms), "arm")
+        if np.ndim(reward) > 0:
+            raise ValueError(f"reward: expected one number for one pull, got {reward!r}")
+        constraints = self.problem.thresholds.size
+        cost = np.zeros(0) if cost is None else np.atleast_1d(_check.numbers("cost", cost))
+        if cost.shape != (constraints,):
+            raise ValueError(
+                f"cost: expected {constraints} numbers, one for each threshold, got {cost}"
+            )
+        value = float(_check.numbers("reward", reward))
+        self.counts[arm] += 1
+        self.reward_sums[arm] += value
+        self.cost_sums[arm] += cost
+        self._factors = None
+
+    def _add(self, arms: NDArray[np.int64], rewards: Any, costs: Any) -> None:
+        size = len(self.counts)
+        rewards = _check.numbers("rewards", rewards)
+        if rewards.shape != arms.shape:
+            raise ValueError(
+                f"rewards: expected {arms.size} numbers, one a pull, got shape {rewards.shape}"
+            )
+        costs = _costs("costs", costs, arms.size, self.problem.thresholds.size)
+        self.counts += np.bincount(arms, minlength=size)
+        self.reward_sums += np.bincount(arms, rewards, minlength=size)
+        for j in range(costs.shape[1]):
+            self.cost_sums[:, j] += np.bincount(arms, costs[:, j], minlength=size)
+        self._factors = None
+
+    @property
+    def pulls(self) -> int:
+        """How many pulls there were."""
+        return int(self.counts.sum())
+
+    @property
+    def mean_reward(self) -> Array:
+        """Posterior mean of the reward parameter, over features."""
+        return self._solved()[2][0].copy()
+
+    @property
+    def mean_cost(self) -> Array:
+        """Posterior means of the cost parameters, over (constraint, feature)."""
+        return self._solved()[2][1:].copy()
+
+    @property
+    def precision(self) -> Array:
+        r"""The matrix :math:`V = I + \sum_t x_t x_t^\top`, over (feature, feature)."""
+        arms = self.problem.arms
+        return np.eye(arms.shape[1]) + arms.T @ (self.counts[:, np.newaxis] * arms)
+
+    @property
+    def covariance(self) -> Array:
+        r"""The matrix :math:`V^{-1}`: the covariance of a parameter over its noise variance."""
+        root, rest = self.covariance_root()
+        return root @ root.T + rest @ rest.T
+
+    def best(self) -> int | None:
+        """The candidate of highest posterior mean reward among those that look feasible.
+
+        None where no candidate's posterior mean costs are all within their thresholds.
+        """
+        candidates = self.problem.candidates
+        feasible = np.all(candidates @ self.mean_cost.T <= self.problem.thresholds, axis=1)
+        if not feasible.any():
+            return None
+        return int(np.argmax(np.where(feasible, candidates @ self.mean_reward, -np.inf)))
+
+    def whiten(self, vectors: Array) -> Array:
+        r"""Rows `w` with :math:`w \cdot w' = z^\top V^{-1} z'` for rows `z` in the arms' span."""
+        factor, pivots, _ = self._solved()
+        inside = (vectors @ self.problem.basis)[:, pivots]
+        return np.ascontiguousarray(
+            solve_triangular(factor, inside.T, trans="T", check_finite=False).T
+        )
+
+    def covariance_root(self) -> tuple[Array, Array]:
+        r"""Matrices `A`, `B` with :math:`V^{-1} = A A^\top + B B^\top`.
+
+        `A` maps whitened coordinates to features; the columns of `B` are orthonormal and
+        span what no arm reaches, where the prior stands.
+        """
+        factor, pivots, _ = self._solved()
+        rank = factor.shape[0]
+        unpivoted = np.empty((rank, rank))
+        unpivoted[pivots] = solve_triangular(factor, np.eye(rank), check_finite=False)
+        basis = self.problem.basis
+        if rank == basis.shape[0]:
+            return unpivoted, np.empty((rank, 0))
+        complete = qr(basis)[0]
+        return basis @ unpivoted, np.ascontiguousarray(complete[:, rank:])
+
+    def sample(self, draws: int, seed: Any = None, *, chains: int = 1) -> xr.Dataset:
+        """Independent draws of the parameters.
+
+        Parameters
+        ----------
+        draws : int
+            Draws of each chain.
+        seed : int, SeedSequence or Generator, optional
+        chains : int
+
+        Returns
+        -------
+        Dataset
+            `theta_reward` (chain, draw, feature), `theta_cost` (chain, draw, constraint, feature).
+        """
+        draws, chains = _check.count("draws", draws), _check.count("chains", chains)
+        parameters = unrestricted(self, chains * draws, np.random.default_rng(seed))
+        return labelled(self.problem, parameters, chains)
+
+    def to_dataset(self) -> xr.Dataset:
+        """Means, covariance and counts with their labels."""
+        coords = self.problem.coords
+        other = {"feature_": coords["feature"]}
+        return xr.Dataset(
+            {
+                "mean_reward": ("feature", self.mean_reward),
+                "mean_cost": (("constraint", "feature"), self.mean_cost),
+                "precision": (("feature", "feature_"), self.precision),
+                "covariance": (("feature", "feature_"), self.covariance),
+                "pulls": ("arm", self.counts.copy()),
+                "reward_sum": ("arm", self.reward_sums.copy()),
+                "cost_sum": (("arm", "constraint"), self.cost_sums.copy()),
+            },
+            coords={name: coords[name] for name in ("feature", "constraint", "arm")} | other,
+        )
+
+    def to_datatree(self, draws: int = 1000, *, chains: int = 4, seed: Any = 0) -> xr.DataTree:
+        """Everything as a DataTree that ArviZ understands.
+
+        Groups: `posterior` (exact independent draws), `closed_form` (means, precision, counts and
+        sums) and `constant_data` (arms, candidates, thresholds, noise).
+        """
+        problem = self.problem
+        constant = xr.Dataset(
+            {
+                "arms": (("arm", "feature"), problem.arms),
+                "candidates": (("candidate", "feature"), problem.candidates),
+                "thresholds": ("constraint", problem.thresholds),
+                "cost_noise": ("constraint", problem.cost_noise),
+                "reward_noise": problem.reward_noise,
+            },
+            coords=problem.coords,
+        )
+        return xr.DataTree.from_dict(
+            {
+                "posterior": self.sample(draws, seed, chains=chains),
+                "closed_form": self.to_dataset(),
+                "constant_data": constant,
+            }
+        )
+
+    def copy(self) -> "Posterior":
+        """An independent copy."""
+        other = type(self)(self.problem)
+        other.counts[:] = self.counts
+        other.reward_sums[:] = self.reward_sums
+        other.cost_sums[:] = self.cost_sums
+        return other
+
+    def _solved(self) -> tuple[Array, Array, Array]:
+        """Triangular factor and pivots of the precision in the span, and all means as rows."""
+        if self._factors is None:
+            self._factors = self._solve()
+        return self._factors
+
+    def _solve(self) -> tuple[Array, Array, Array]:
+        problem = self.problem
+        pulled = np.flatnonzero(self.counts)
+        root = np.sqrt(self.counts[pulled].astype(float))[:, np.newaxis]
+        sums = np.column_stack([self.reward_sums, self.cost_sums])[pulled]
+        rank = problem.rank
+        rows = np.vstack([np.eye(rank), root * (problem.arms[pulled] @ problem.basis)])
+        targets = np.vstack([np.zeros((rank, sums.shape[1])), sums / root])
+        order = np.argsort(-np.linalg.norm(rows, axis=1), kind="stable")
+        orthogonal, factor, pivots = qr(
+            rows[order], mode="economic", pivoting=True, check_finite=False
+        )
+        inside = np.empty((rank, targets.shape[1]))
+        inside[pivots] = solve_triangular(
+            factor, orthogonal.T @ targets[order], check_finite=False
+        )
+        return factor, pivots, (problem.basis @ inside).T
+
+    def __repr__(self) -> str:
+        best = self.best()
+        choice = "no candidate looks feasible" if best is None else f"best {self.problem.name(best)!r}"
+        return f"Posterior after {self.pulls} pulls of {len(self.counts)} arms: {choice}"
+
+
+def _costs(name: str, value: Any, rows: int, constraints: int) -> Array:
+    """Costs as a table (row, constraint)."""
+    if value is None:
+        costs = np.zeros((rows, 0))
+    else:
+        costs = _check.numbers(name, value)
+        if costs.ndim == 1 and constraints == 1:
+            costs = costs[:, np.newaxis]
+        if costs.size == 0 and rows * constraints == 0:
+            costs = costs.reshape(rows, constraints)
+    if costs.shape != (rows, constraints):
+        raise ValueError(
+            f"{name}: expected shape {(rows, constraints)}, a column for each threshold, "
+            f"got {costs.shape}"
+        )
+    return costs

@@ -70,7 +70,7 @@ def indices(name: str, value: Any, size: int, what: str) -> NDArray[np.int64]:
     try:
         array = np.asarray(value)
         if array.size == 0:
-            array = array.astype(np.int64)
+            array = np.zeros(array.shape, dtype=np.int64)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name}: expected a vector of {what} indices, got {_short(value)} ({error})"

@@ -12,6 +12,7 @@ from bayes_feasible import _check
 from bayes_feasible._check import Array
 
 SPAN_TOLERANCE = np.sqrt(np.finfo(float).eps)
+EQUILIBRATIONS = 4  # rounds of scaling before the rank of the arms is decided
 
 
 class Problem:
@@ -71,6 +72,7 @@ class Problem:
         self.arms, arm_names, features = _check.table("arms", arms, "arm")
         if not self.arms.any():
             raise ValueError("arms: every arm is the zero vector, so nothing can be learnt")
+        named_by = "arms"
         if candidates is None:
             self.candidates, candidate_names = self.arms, arm_names
         else:
@@ -78,7 +80,8 @@ class Problem:
                 "candidates", candidates, "candidate"
             )
             _check_features(self.arms, self.candidates, features, other)
-            features = features if features is not None else other
+            if features is None:
+                features, named_by = other, "candidates"
         limits, constraint_names = named_values("thresholds", thresholds)
         if np.isneginf(limits).any():
             raise ValueError("thresholds: -inf leaves no candidate feasible")
@@ -89,7 +92,7 @@ class Problem:
         self.coords: dict[str, NDArray[Any]] = {
             "arm": _check.names("arms", arm_names, len(self.arms)),
             "candidate": _check.names("candidates", candidate_names, len(self.candidates)),
-            "feature": _check.names("arms", features, self.arms.shape[1]),
+            "feature": _check.names(named_by, features, self.arms.shape[1]),
             "constraint": _check.names("thresholds", constraint_names, limits.size),
         }
         for array in (self.arms, self.candidates, self.thresholds, self.cost_noise):
@@ -169,20 +172,36 @@ class Problem:
 def span(arms: Array) -> Array:
     """Orthonormal columns that span the rows of `arms`.
 
-    The rank is decided on equilibrated arms (columns, then rows, scaled to length one), so that
-    neither the unit of a feature nor the length of an arm hides a direction. Arms of full rank
-    give the identity, which leaves every number as the user wrote it.
+    The rank is decided on arms of length one, and again on equilibrated ones (rows and columns
+    scaled in turns), so that neither the unit of a feature nor the length of an arm hides a
+    direction. No scaling can add one, so the highest rank seen counts. Arms of full rank give the
+    identity, which leaves every number as the user wrote it.
     """
     features = arms.shape[1]
-    longest = np.abs(arms).max(axis=0)
-    scaled = arms / np.where(longest > 0, longest, 1.0)
-    scaled = _unit_rows(scaled)
-    pivots = np.abs(np.diag(qr(scaled.T, mode="r", pivoting=True)[0]))
-    rank = int(np.sum(pivots > 8 * max(arms.shape) * np.finfo(float).eps * pivots[0]))
+    rows = scaled = _unit_rows(arms)
+    rank = _numerical_rank(rows)
+    for _ in range(EQUILIBRATIONS):
+        if rank == min(arms.shape):  # the highest there can be
+            break
+        scaled = _balanced_rows(_balanced_rows(scaled.T).T)
+        rank = max(rank, _numerical_rank(_unit_rows(scaled)))
     if rank == features:
         return np.eye(features)
-    directions = qr(_unit_rows(arms).T, mode="economic", pivoting=True)[0]
+    directions = qr(rows.T, mode="economic", pivoting=True)[0]
     return np.ascontiguousarray(directions[:, :rank])
+
+
+def _balanced_rows(rows: Array) -> Array:
+    """Rows divided by the geometric mean of their entries other than 0."""
+    there = rows != 0
+    logs = np.log(np.abs(rows), where=there, out=np.zeros_like(rows))
+    mean = logs.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    return rows * np.exp(-mean)[:, np.newaxis]
+
+
+def _numerical_rank(rows: Array) -> int:
+    pivots = np.abs(np.diag(qr(rows.T, mode="r", pivoting=True)[0]))
+    return int(np.sum(pivots > 8 * max(rows.shape) * np.finfo(float).eps * pivots[0]))
 
 
 def _unit_rows(rows: Array) -> Array:

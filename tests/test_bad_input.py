@@ -1,0 +1,536 @@
+"""Bad input of any kind is a ValueError that names the argument; never anything else."""
+
+import datetime
+import decimal
+import fractions
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import bayes_feasible as bf
+
+NAN, INF = float("nan"), float("inf")
+EYE = [[1.0, 0.0], [0.0, 1.0]]
+
+
+def problem(**given: Any) -> bf.Problem:
+    return bf.Problem(**({"arms": EYE, "thresholds": [0.5]} | given))
+
+
+def instance(**given: Any) -> bf.Instance:
+    fixed = {"problem": problem(), "theta_reward": [1, 0], "theta_cost": [0, 0]}
+    return bf.Instance(**(fixed | given))
+
+
+def pull(**given: Any) -> Any:
+    return instance().pull(**({"arms": [0], "seed": 0} | given))
+
+
+def random_ball(**given: Any) -> bf.Instance:
+    return bf.instances.random_ball(**({"d": 2, "k": 3, "seed": 0} | given))
+
+
+# what no table, vector or number can be made of
+NOT_NUMBERS = [
+    *(None, "a", "1", b"1", object(), {1, 2}, 1 + 2j, datetime.date(2020, 1, 1), NAN),
+    *(np.array(["1"]), np.array([1], "M8[s]"), np.array([1], "m8[s]"), 10**400, len),
+]
+NOT_FINITE = [[[1, NAN]], [[1, INF]], [[1, -INF]], [[1, None]], [[1, pd.NA]]]
+BAD_TABLES = [
+    *NOT_NUMBERS,
+    *NOT_FINITE,
+    *([], [[]], [[], []], {}, 1, [1, 2], [[[1, 2]]], np.zeros((0, 2)), np.zeros((2, 0))),
+    *([[1, 2], [3]], [[1, [2, 3]], [1, 2]], {"a": [1, 2], "b": [1]}, {"a": [1, [2, 3]]}, {"a": 1}),
+    *([["1", "2"]], [[1j, 2]], [[1, "2"]], [[1e101, 1]], [[1e-101, 1]], [[10**400, 1]]),
+    *(pd.DataFrame({"a": ["x"]}), pd.DataFrame({"a": ["1"], "b": [1]}), pd.Series([1, 2])),
+    *(pd.DataFrame([[1, NAN]]), pd.DataFrame(), xr.DataArray([1.0, 2.0])),
+    pd.DataFrame([[1, 2]] * 2, index=["a", "a"]),
+    *({"a\0": [1, 2]}, {1: [1, 2], "1": [3, 4]}),
+]
+TWO_FEATURES_OF_ONE_NAME = pd.DataFrame([[1, 2]], columns=["a", "a"])
+BAD_PROBLEM = [None, "a", EYE, 3, bf.Problem]
+BAD_INDICES = [
+    *(None, "a", "0", 0, 0.0, [0.0], [True], [[0]], [[0], [0, 1]], ["0"], [-1], [2], [2**63]),
+    *([10**30], [NAN], [None], [1j], object(), {0}, np.zeros((0, 3)), np.array([0], "M8[s]")),
+]
+BAD_SEEDS = [-1, "a", 1.5, object(), [-1], [[0], "a"], {}]
+BAD_COUNTS = [None, "2", 0, -1, 1.0, 2.5, True, NAN, INF, [2], np.array([2]), np.float64(2), 1j]
+BAD_POSITIVE = [
+    None,
+    "1",
+    b"1",
+    0,
+    -1,
+    NAN,
+    INF,
+    -INF,
+    1j,
+    [],
+    [1, 2],
+    [[1]],
+    1e101,
+    1e-101,
+    10**400,
+]
+BAD_ANGLES = [*BAD_POSITIVE, 1e-9, np.pi / 2, 2, 10]
+BAD_THRESHOLD = [None, "1", NAN, -INF, 1j, [], [1, 2], [[1]], 1e101, object()]
+
+BAD: list[tuple[Callable[..., Any], str, list[Any]]] = [
+    (problem, "arms", [*BAD_TABLES, [[0, 0], [0, 0]], TWO_FEATURES_OF_ONE_NAME]),
+    (problem, "candidates", [value for value in BAD_TABLES if value is not None]),
+    (problem, "candidates", [[[1, 2, 3]], [[1]], TWO_FEATURES_OF_ONE_NAME]),
+    (
+        problem,
+        "thresholds",
+        [
+            *("a", "1", b"1", object(), NAN, -INF, [1, NAN], [1, -INF], [[1]], [1, [2, 3]]),
+            *(
+                [1j],
+                ["1"],
+                {"a": "1"},
+                {"a": [1, 2]},
+                {"a": None},
+                [None],
+                1e101,
+                [1e-101],
+                10**400,
+            ),
+            *({1: 1, "1": 2}, {"a\0": 1}, pd.Series([1, 2], index=["a", "a"]), pd.DataFrame([[1]])),
+        ],
+    ),
+    (problem, "reward_noise", BAD_POSITIVE),
+    (
+        problem,
+        "cost_noise",
+        [
+            *(None, "1", 0, -1, NAN, INF, [], [1, 2], [[1]], [0], [NAN], {"a": 1}, {}, [1, [2]]),
+            *(1e101, 1e-101, 1j, object(), {0: -1}, {0: "1"}),
+        ],
+    ),
+    (
+        problem,
+        "parameter_radius",
+        [0, -1, NAN, -INF, "1", 1j, [], [1, 2, 3], [1, 0], [[1]], [1, NAN], 1e101, object()],
+    ),
+    (instance, "problem", BAD_PROBLEM),
+    (
+        instance,
+        "theta_reward",
+        [
+            *NOT_NUMBERS,
+            *([], 1, [1], [1, 2, 3], [[1, 2]], [1, NAN], [1, INF], [1, "2"], [1, [2, 3]]),
+            *([1, 1e101], [1, 1e-101], {"a": 1}, pd.Series(["a", "b"])),
+        ],
+    ),
+    (
+        instance,
+        "theta_cost",
+        [
+            *NOT_NUMBERS,
+            *([], 1, [1], [1, 2, 3], [[1, 2]] * 2, [[[1, 2]]], [1, NAN], [1, INF], [1, "2"]),
+            *(
+                [[1, 2], [3]],
+                {"a": [1, 2]},
+                {},
+                {0: [1]},
+                {0: "a"},
+                [1, 1e101],
+                pd.DataFrame([[1]]),
+            ),
+            *([9, 9], [[1, 1]]),  # no feasible candidate
+        ],
+    ),
+    (pull, "arms", BAD_INDICES),
+    (pull, "seed", BAD_SEEDS),
+    (bf.instances.end_of_optimism, "alpha", BAD_ANGLES),
+    (bf.instances.soare, "angle", BAD_ANGLES),
+    (bf.instances.soare, "d", [*BAD_COUNTS, 1, 10**6]),
+    (random_ball, "d", BAD_COUNTS),
+    (random_ball, "k", [*BAD_COUNTS, 10**9]),
+    (random_ball, "seed", BAD_SEEDS),
+    (random_ball, "threshold", [*BAD_THRESHOLD, -1, -2]),
+    (bf.instances.movielens, "threshold", [*BAD_THRESHOLD, 5.3, -3]),
+    (bf.instances.movielens, "films", [*BAD_COUNTS, 61]),
+    (bf.instances.movielens, "features", [None, "", "genre", 3, ["genres"], np.array(["genres"])]),
+]
+CASES = [
+    pytest.param(make, argument, value, id=f"{make.__name__}-{argument}-{number}")
+    for make, argument, values in BAD
+    for number, value in enumerate(values)
+]
+
+
+@pytest.mark.parametrize(("make", "argument", "value"), CASES)
+def test_bad_argument_is_named(make, argument, value):
+    with pytest.raises(ValueError, match=f"^{argument}: "):
+        make(**{argument: value})
+
+
+def test_thresholds_and_cost_parameters_must_match():
+    for thresholds, theta_cost in [((), [[1, 0]]), ([1, 2], [1, 0]), ([1], [[1, 0], [0, 1]])]:
+        with pytest.raises(ValueError, match=r"^theta_cost: expected shape"):
+            instance(problem=problem(thresholds=thresholds), theta_cost=theta_cost)
+    with pytest.raises(ValueError, match=r"^theta_cost: expected the constraints \['a'\]"):
+        instance(problem=problem(thresholds={"a": 1}), theta_cost={"b": [1, 0]})
+
+
+def test_features_of_arms_and_candidates_must_match():
+    arms = pd.DataFrame(EYE, columns=["x", "y"])
+    candidates = pd.DataFrame(EYE, columns=["y", "x"])
+    with pytest.raises(ValueError, match=r"^candidates: expected the features of the arms"):
+        bf.Problem(arms, candidates=candidates)
+
+
+def test_message_shows_the_value_and_the_place():
+    with pytest.raises(
+        ValueError, match=r"^arms: expected finite numbers, got nan at index \(1, 0"
+    ):
+        bf.Problem([[1, 2], [NAN, 3]])
+
+
+# --- the same for the modules that compute: posterior, alternative, rate, design ---
+
+
+def history(**given: Any) -> Any:
+    fixed = {"problem": problem(), "arms": [0, 1], "rewards": [1, 2], "costs": [[1], [2]]}
+    return bf.Posterior.from_history(**(fixed | given))
+
+
+def alternative(**given: Any) -> Any:
+    return bf.Alternative(**({"problem": problem(), "candidate": 0} | given))
+
+
+def exponents(**given: Any) -> Any:
+    return bf.exponents(**({"instance": instance(), "allocation": [0.5, 0.5]} | given))
+
+
+def g_optimal(arms: Any) -> Any:
+    return bf.g_optimal(arms)
+
+
+BAD_VECTOR = [
+    *([1], [1, 2, 3], [1, NAN], [1, INF], ["1", "2"], "a", 1, [[1, 2]] * 3, [1j, 2], [1, [2]]),
+    *({"a": 1}, object()),
+]
+COMPUTING = [
+    (history, "problem", BAD_PROBLEM),
+    (history, "arms", BAD_INDICES),
+    (history, "rewards", [*BAD_VECTOR, None]),
+    (history, "costs", [*BAD_VECTOR, None]),
+    (alternative, "problem", BAD_PROBLEM),
+    (alternative, "candidate", [None, "0", 0.0, True, -1, 2, 2**70, [0], NAN, np.array([0])]),
+    (exponents, "instance", [None, "a", 3, problem()]),
+    (exponents, "allocation", [*BAD_VECTOR, [0.5, 0.4], [1.5, -0.5], [0, 0]]),
+    (g_optimal, "arms", [*BAD_TABLES, [[0, 0], [0, 0]]]),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "argument", "value"),
+    [
+        pytest.param(make, argument, value, id=f"{make.__name__}-{argument}-{number}")
+        for make, argument, values in COMPUTING
+        for number, value in enumerate(values)
+    ],
+)
+def test_bad_argument_of_what_computes_is_named(make, argument, value):
+    with pytest.raises(ValueError, match=f"^{argument}: "):
+        make(**{argument: value})
+
+
+# --- anything at all ---
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.complex_numbers()
+    | st.text(max_size=3)
+    | st.binary(max_size=3)
+    | st.decimals()
+    | st.fractions()
+    | st.dates()
+    | st.just(10**400)
+    | st.builds(object)
+)
+lists = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3), max_leaves=8)
+shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
+arrays = hnp.arrays(
+    hnp.boolean_dtypes()
+    | hnp.integer_dtypes()
+    | hnp.unsigned_integer_dtypes()
+    | hnp.floating_dtypes()
+    | hnp.complex_number_dtypes()
+    | hnp.datetime64_dtypes()
+    | hnp.unicode_string_dtypes(max_len=3),
+    shapes,
+)
+plain = arrays.filter(lambda array: array.dtype.kind in "bifuc")
+anything = (
+    lists
+    | arrays
+    | st.dictionaries(st.none() | st.integers() | st.text(max_size=3), lists, max_size=3)
+    | plain.filter(lambda array: array.ndim == 2).map(pd.DataFrame)
+    | plain.map(xr.DataArray)
+)
+# nearly right: the shape or a value may be off, so that every check is reached
+rough = st.floats(-3, 3) | st.sampled_from([0.0, 1e100, -1e100, 1e-100, 1e90, 1e-90, 5e-324])
+nearly = hnp.arrays(float, hnp.array_shapes(min_dims=1, max_dims=2, max_side=3), elements=rough)
+value = anything | nearly | rough
+a_problem = st.sampled_from(
+    [
+        problem(),
+        problem(thresholds=()),
+        problem(thresholds=[INF, 0.5]),
+        bf.Problem([[1, 1], [2, 2], [1, 1]], 1, candidates=[[0, 0], [-1, -1]]),
+        bf.Problem([[1e100, 0], [0, 1e-100]], [1], cost_noise=1e-100, reward_noise=1e100),
+    ]
+)
+
+
+def outcome(make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The object made, or None for a ValueError; any other exception is a failure."""
+    try:
+        return make(*args, **kwargs)
+    except ValueError:
+        return None
+
+
+def finite(*arrays: Any) -> bool:
+    return all(np.isfinite(array).all() for array in arrays)
+
+
+def valid_problem(made: bf.Problem) -> bool:
+    radius = made.parameter_radius
+    return (
+        finite(made.arms, made.candidates, made.cost_noise, made.reward_noise, made.basis)
+        and not np.isnan(made.thresholds).any()
+        and made.reward_noise > 0
+        and bool(np.all(made.cost_noise > 0))
+        and (radius is None or (min(radius) > 0 and not np.isnan(radius).any()))
+        and all(
+            len(made.coords[name]) == size
+            for name, size in {
+                "arm": len(made.arms),
+                "candidate": len(made.candidates),
+                "feature": made.arms.shape[1],
+                "constraint": made.thresholds.size,
+            }.items()
+        )
+        and len(repr(made)) > 0
+    )
+
+
+def valid_instance(made: bf.Instance) -> bool:
+    return (
+        valid_problem(made.problem)
+        and finite(made.theta_reward, made.theta_cost, made.mean_reward, made.mean_cost)
+        and finite(made.reward_gap)
+        and bool(made.feasible[made.best])
+        and not made.summary().isnull().to_array().any()
+        and len(repr(made)) > 0
+    )
+
+
+@given(arms=value, thresholds=value | st.just(()))
+def test_any_arms_and_thresholds(arms, thresholds):
+    made = outcome(bf.Problem, arms, thresholds)
+    assert made is None or valid_problem(made)
+
+
+@given(arms=nearly, candidates=value, thresholds=value | st.just(()))
+def test_any_candidates(arms, candidates, thresholds):
+    made = outcome(bf.Problem, arms, thresholds, candidates=candidates)
+    assert made is None or valid_problem(made)
+
+
+@given(reward_noise=value, cost_noise=value, radius=value)
+def test_any_noise_and_radius(reward_noise, cost_noise, radius):
+    for change in (
+        {"reward_noise": reward_noise},
+        {"cost_noise": cost_noise},
+        {"parameter_radius": radius},
+    ):
+        made = outcome(problem, **change)
+        assert made is None or valid_problem(made)
+
+
+@given(of=a_problem | value, theta_reward=value, theta_cost=value)
+def test_any_instance(of, theta_reward, theta_cost):
+    made = outcome(bf.Instance, of, theta_reward, theta_cost)
+    assert made is None or valid_instance(made)
+
+
+@given(of=a_problem, data=st.data())
+def test_any_parameters_of_the_right_shape(of, data):
+    features, constraints = of.arms.shape[1], of.thresholds.size
+    theta_reward = data.draw(hnp.arrays(float, features, elements=rough))
+    theta_cost = data.draw(hnp.arrays(float, (constraints, features), elements=rough))
+    made = outcome(bf.Instance, of, theta_reward, theta_cost)
+    assert made is None or valid_instance(made)
+
+
+@given(arms=value, seed=value)
+def test_any_pull(arms, seed):
+    made = outcome(instance().pull, arms, seed)
+    assert made is None or finite(*made)
+
+
+@given(alpha=value, d=value | st.integers(-2, 5))
+def test_any_fixed_instance(alpha, d):
+    for made in (
+        outcome(bf.instances.end_of_optimism, alpha),
+        outcome(bf.instances.soare, d, alpha),
+        outcome(bf.instances.soare, d),
+    ):
+        assert made is None or (valid_instance(made) and made.best == 0)
+
+
+small = st.integers(-2, 6)
+
+
+@given(value=value | small, d=st.integers(1, 5), k=st.integers(1, 8), threshold=st.floats(-1, 1))
+def test_any_random_ball(value, d, k, threshold):
+    # a few dozen arms, so that a threshold that nothing meets is found out quickly
+    assume(not (isinstance(value, int | np.integer) and value > 50))
+    for change in ({}, {"d": value}, {"k": value}, {"seed": value}, {"threshold": value}):
+        given = {"d": d, "k": k, "seed": 0, "threshold": threshold} | change
+        made = outcome(bf.instances.random_ball, **given)
+        assert made is None or valid_instance(made)
+
+
+@given(value=value, threshold=st.floats(4, 10), films=st.integers(1, 60))
+def test_any_movielens(value, threshold, films):
+    for change in ({}, {"threshold": value}, {"films": value}, {"features": value}):
+        for features in ("one-hot", "genres"):
+            given = {"threshold": threshold, "films": films, "features": features} | change
+            made = outcome(bf.instances.movielens, **given)
+            assert made is None or valid_instance(made)
+
+
+def valid_posterior(made: Any) -> bool:
+    features = made.problem.arms.shape[1]
+    return (
+        finite(made.mean_reward, made.mean_cost, made.precision)
+        and made.mean_reward.shape == (features,)
+        and made.mean_cost.shape == (made.problem.thresholds.size, features)
+        and made.precision.shape == (features, features)
+        and made.best() in (None, *range(len(made.problem.candidates)))
+    )
+
+
+@given(of=a_problem | value)
+def test_any_posterior(of):
+    made = outcome(bf.Posterior, of)
+    assert made is None or valid_posterior(made)
+
+
+@given(of=a_problem | value, arms=value, rewards=value, costs=value)
+def test_any_history(of, arms, rewards, costs):
+    made = outcome(bf.Posterior.from_history, of, arms, rewards, costs)
+    assert made is None or valid_posterior(made)
+
+
+@given(of=a_problem, data=st.data())
+def test_any_history_of_the_right_shape(of, data):
+    pulls = data.draw(st.integers(0, 5))
+    arms = data.draw(hnp.arrays(np.int64, pulls, elements=st.integers(0, len(of.arms) - 1)))
+    rewards = data.draw(hnp.arrays(float, pulls, elements=rough))
+    costs = data.draw(hnp.arrays(float, (pulls, of.thresholds.size), elements=rough))
+    made = outcome(bf.Posterior.from_history, of, arms, rewards, costs)
+    assert made is None or valid_posterior(made)
+
+
+@given(arm=value | small, reward=value, cost=value)
+def test_any_update(arm, reward, cost):
+    made = bf.Posterior(problem())
+    outcome(made.update, arm, reward, cost)
+    assert valid_posterior(made)
+
+
+@given(of=value, candidate=value | small)
+def test_any_alternative(of, candidate):
+    assert outcome(bf.Alternative, of, 0) is None
+    made = outcome(bf.Alternative, problem(), candidate)
+    assert made is None or made.candidate in (0, 1)
+
+
+@given(of=a_problem, candidate=st.integers(0, 1), theta_reward=value, theta_cost=value)
+def test_any_parameters_of_an_alternative(of, candidate, theta_reward, theta_cost):
+    inside = outcome(bf.Alternative(of, candidate).contains, theta_reward, theta_cost)
+    assert inside is None or np.asarray(inside).dtype == bool
+
+
+@given(of=a_problem, candidate=st.integers(0, 1), data=st.data())
+def test_any_probability_of_an_alternative(of, candidate, data):
+    """After any history the probability is a number with bounds in order, and draws are finite."""
+    pulls = data.draw(st.integers(0, 5))
+    arms = data.draw(hnp.arrays(np.int64, pulls, elements=st.integers(0, len(of.arms) - 1)))
+    rewards = data.draw(hnp.arrays(float, pulls, elements=rough))
+    costs = data.draw(hnp.arrays(float, (pulls, of.thresholds.size), elements=rough))
+    posterior = outcome(bf.Posterior.from_history, of, arms, rewards, costs)
+    assume(posterior is not None)
+    alternative = bf.Alternative(of, candidate)
+    estimate = outcome(alternative.log_probability, posterior, seed=0)
+    if estimate is not None:
+        assert not np.isnan([estimate.value, estimate.standard_error]).any()
+        assert estimate.lower <= estimate.upper + 1e-9
+        assert estimate.value <= 1e-9
+    drawn = outcome(alternative.sample, posterior, 3, seed=0)
+    assert drawn is None or finite(drawn.theta_reward, drawn.theta_cost)
+
+
+@given(of=a_problem, candidate=st.integers(0, 1), value=value | small)
+def test_any_sampling(of, candidate, value):
+    assume(not (isinstance(value, int | np.integer) and value > 1000))
+    alternative, posterior = bf.Alternative(of, candidate), bf.Posterior(of)
+    for change in ({}, {"draws": value}, {"seed": value}, {"scale": value}, {"posterior": value}):
+        given = {"posterior": posterior, "draws": 2, "seed": 0} | change
+        drawn = outcome(alternative.sample, **given)
+        assert drawn is None or finite(drawn.theta_reward, drawn.theta_cost)
+    estimate = outcome(alternative.log_probability, posterior, seed=value)
+    assert estimate is None or not np.isnan(estimate.value)
+
+
+@given(of=st.sampled_from([instance(), bf.instances.soare(2)]) | value, allocation=value)
+def test_any_exponents(of, allocation):
+    made = outcome(bf.exponents, of, allocation)
+    assert made is None or bool(((made >= 0) & ~np.isnan(made)).all())
+
+
+@given(data=st.data())
+def test_any_exponents_of_an_allocation(data):
+    of = data.draw(st.sampled_from([instance(), bf.instances.soare(3), bf.instances.movielens()]))
+    weights = data.draw(
+        hnp.arrays(
+            float,
+            len(of.problem.arms),
+            elements=st.sampled_from([0.0, 1.0, 1e-200, 1e-9]) | st.floats(0, 1),
+        ).filter(np.any)
+    )
+    made = outcome(bf.exponents, of, weights / weights.sum())
+    assert made is None or bool(((made >= 0) & ~np.isnan(made)).all())
+
+
+@given(arms=value)
+def test_any_design(arms):
+    made = outcome(bf.g_optimal, arms)
+    if made is not None:
+        weights = np.asarray(made.allocation)
+        assert finite(weights, made.value)
+        assert weights.min() >= 0
+        assert weights.sum() == pytest.approx(1, abs=1e-9)
+
+
+def test_exact_numbers_of_other_types_are_numbers():
+    exact = [[decimal.Decimal("0.5"), fractions.Fraction(1, 4)], [np.float32(2), np.int8(3)]]
+    assert bf.Problem(exact).arms.tolist() == [[0.5, 0.25], [2, 3]]
+    assert bf.Problem([[True, False]]).arms.tolist() == [[1, 0]]

@@ -1,0 +1,468 @@
+"""What is saved is loaded again, to the last bit; what cannot be read is explained."""
+
+import json
+import math
+import os
+import re
+import stat
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import bayes_feasible as bf
+
+FORMATS = ("toml", "json", "csv")
+each_format = pytest.mark.parametrize("extension", FORMATS)
+
+
+def same(one, other):
+    """Equal, and equal in what equality might overlook: dtypes, signs of zero, the type."""
+    assert type(one) is type(other)
+    assert one == other
+    ours, theirs = (x.problem if isinstance(x, bf.Instance) else x for x in (one, other))
+    for name in ours.coords:
+        assert ours.coords[name].dtype.kind == theirs.coords[name].dtype.kind
+        assert ours.coords[name].tolist() == theirs.coords[name].tolist()
+    for name in ("arms", "candidates", "thresholds", "cost_noise"):
+        assert getattr(ours, name).tobytes() == getattr(theirs, name).tobytes()
+    assert (ours.candidates is ours.arms) == (theirs.candidates is theirs.arms)
+
+
+def write(folder, name, text):
+    path = Path(folder, name)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# --- round trips ---
+
+
+def problems():
+    awkward = [
+        "",
+        " a ",
+        "'",
+        "'7",
+        "7",
+        "-0",
+        "a,b",
+        'say "x"',
+        "two\nlines",
+        "cr\rx",
+        "é日本🎬",
+        "kind",
+    ]
+    yield "plain", bf.Problem([[1, 0], [0, 1]])
+    yield "awkward", bf.Problem({name: [i + 0.1] for i, name in enumerate(awkward)})
+    yield "digits as text", bf.Problem({"0": [1.0], "1": [2.0]})
+    yield "digits", bf.Problem({10: [1.0], -3: [2.0], 2**62: [4.0]}, {7: 1, 5: 2})
+    yield "mixed", bf.Problem({1: [1.0], "a": [2.0]})
+    yield "infinite", bf.Problem([[1.0]], [np.inf, 0.1])
+    yield "features", bf.Problem(pd.DataFrame([[1, 2], [3, 4]], columns=["value", "dose"]))
+    yield "numbered features", bf.Problem(pd.DataFrame([[1, 2], [3, 4]], columns=[3, 9]))
+    yield (
+        "candidates",
+        bf.Problem(
+            [[1, 0], [0, 1]],
+            {"a": 1, "b": -0.0},
+            candidates={"z": [1, 1], "y": [-0.0, 0.3]},
+            reward_noise=0.1,
+            cost_noise=[1 / 3, 2e-5],
+            parameter_radius=(2, np.inf),
+        ),
+    )
+    yield "radius", bf.Problem([[1.0]], parameter_radius=math.pi)
+    yield "all digits", bf.Problem([[1e100, 1e-100], [0.1 + 0.2, 5e22]])
+
+
+def instances():
+    yield from (bf.instances.end_of_optimism(0.1), bf.instances.soare(3), bf.instances.movielens())
+    yield bf.instances.random_ball(3, 4, 0, threshold=np.inf)
+    yield bf.instances.movielens(features="genres")
+    yield bf.Instance(bf.Problem(np.eye(2), {"a": 1, "b": 2}), [1, 0], [[0.1, 0], [0, 0.2]])
+    yield bf.Instance(bf.Problem(np.eye(2), {30: 1, 20: 2}), [1, 0], [[0.1, 0], [0, 0.2]])
+
+
+@each_format
+@pytest.mark.parametrize("problem", [pytest.param(p, id=name) for name, p in problems()])
+def test_problem_round_trip(tmp_path, problem, extension):
+    path = tmp_path / f"problem.{extension}"
+    bf.save(problem, path)
+    same(bf.load(path), problem)
+
+
+@each_format
+@pytest.mark.parametrize("instance", list(instances()))
+def test_instance_round_trip(tmp_path, instance, extension):
+    path = tmp_path / f"instance.{extension}"
+    bf.save(instance, str(path))
+    loaded = bf.load(str(path))
+    same(loaded, instance)
+    assert loaded.theta_reward.tobytes() == instance.theta_reward.tobytes()
+    assert loaded.theta_cost.tobytes() == instance.theta_cost.tobytes()
+    assert loaded.best == instance.best
+
+
+sizes = st.integers(1, 4)
+reals = st.floats(-1e100, 1e100).filter(lambda x: x == 0 or abs(x) >= 1e-100)
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)
+labels = texts | st.integers(-(2**63) + 1, 2**63 - 1)
+
+
+@st.composite
+def any_problem(draw):
+    features, arms, constraints = draw(sizes), draw(sizes), draw(st.integers(0, 3))
+    rows = draw(hnp.arrays(float, (arms, features), elements=reals).filter(np.any))
+    names = [
+        draw(st.lists(labels, min_size=n, max_size=n, unique_by=str)) for n in (arms, features)
+    ]
+    given_names = draw(st.booleans())
+    table = pd.DataFrame(rows, *names) if given_names else rows
+    thresholds = draw(
+        st.dictionaries(labels, reals | st.just(math.inf), min_size=constraints, max_size=3).filter(
+            lambda limits: len(set(map(str, limits))) == len(limits)
+        )
+    )
+    positive = st.floats(1e-100, 1e100)
+    return bf.Problem(
+        table,
+        thresholds,
+        candidates=draw(st.none() | st.just({"half": rows[0] / 2, "1": rows[-1]}))
+        if np.abs(rows).min() > 1e-90
+        else None,
+        reward_noise=draw(positive),
+        cost_noise=draw(hnp.arrays(float, len(thresholds), elements=positive)),
+        parameter_radius=draw(st.none() | st.tuples(positive, positive | st.just(math.inf))),
+    )
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(problem=any_problem())
+@each_format
+def test_any_problem_round_trip(tmp_path, extension, problem):
+    path = tmp_path / f"any.{extension}"
+    bf.save(problem, path)
+    same(bf.load(path), problem)
+
+
+# --- what is written ---
+
+
+def test_toml_is_pleasant_to_read(tmp_path):
+    problem = bf.Problem({"low": [1, 0.2], "high": [1, 0.9]}, {"toxicity": 0.3})
+    bf.save(problem, tmp_path / "drug.toml")
+    text = (tmp_path / "drug.toml").read_text()
+    assert "[arms]\nlow = [1.0, 0.2]\nhigh = [1.0, 0.9]\n" in text
+    assert "[thresholds]\ntoxicity = 0.3\n" in text
+
+
+def test_toml_is_toml_whatever_the_names(tmp_path):
+    name = 'a [\n1,\n2,\n] "b" ]'
+    bf.save(bf.Problem({name: [1, 2]}), tmp_path / "p.toml")
+    assert list(tomllib.loads((tmp_path / "p.toml").read_text())["arms"]) == [name]
+
+
+def test_json_is_strict(tmp_path):
+    bf.save(bf.Problem([[1.0]], [np.inf], parameter_radius=(1, np.inf)), tmp_path / "p.json")
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    document = json.loads((tmp_path / "p.json").read_text(), parse_constant=refuse)
+    assert document["thresholds"] == ["inf"]
+    assert document["parameter_radius"] == [1.0, "inf"]
+
+
+def test_csv_is_one_tidy_table(tmp_path):
+    bf.save(bf.instances.end_of_optimism(0.1), tmp_path / "p.csv")
+    table = pd.read_csv(tmp_path / "p.csv")
+    assert list(table.columns) == ["kind", "name", "value", "0", "1"]
+    assert table.kind.value_counts().to_dict() == {
+        "arm": 5,
+        "threshold": 1,
+        "reward_noise": 1,
+        "cost_noise": 1,
+        "theta_reward": 1,
+        "theta_cost": 1,
+    }
+    assert table.value[table.kind == "threshold"].tolist() == [0.5]
+
+
+# --- files written by hand ---
+
+
+def test_minimal_toml(tmp_path):
+    path = write(tmp_path, "p.toml", "thresholds = 0.3\narms = [[1, 0.2], [1, 0.9]]\n")
+    same(bf.load(path), bf.Problem([[1, 0.2], [1, 0.9]], 0.3))
+
+
+def test_minimal_json(tmp_path):
+    same(bf.load(write(tmp_path, "p.json", '{"arms": {"a": [1]}}')), bf.Problem({"a": [1]}))
+
+
+def test_minimal_csv(tmp_path):
+    path = write(tmp_path, "p.csv", "kind,dose\narm,1\narm,2\n")
+    same(bf.load(path), bf.Problem(pd.DataFrame({"dose": [1, 2]})))
+
+
+def test_full_toml(tmp_path):
+    text = """
+        features = ["constant", "dose"]
+        reward_noise = 2
+        cost_noise = { price = 3, toxicity = 4 }
+        parameter_radius = [5, inf]
+        theta_reward = [1, 0]
+        theta_cost = { price = [0, 1], toxicity = [0, 0] }
+        thresholds = { toxicity = 0.3, price = inf }
+        [arms]
+        low = [1, 0.2]
+        [candidates]
+        z = [2, 0.4]
+    """
+    arms = pd.DataFrame([[1, 0.2]], index=["low"], columns=["constant", "dose"])
+    problem = bf.Problem(
+        arms,
+        {"toxicity": 0.3, "price": np.inf},
+        candidates={"z": [2, 0.4]},
+        reward_noise=2,
+        cost_noise=[4, 3],
+        parameter_radius=(5, np.inf),
+    )
+    same(bf.load(write(tmp_path, "p.toml", text)), bf.Instance(problem, [1, 0], [[0, 0], [0, 1]]))
+
+
+def test_csv_with_spaces_blank_lines_short_rows_and_a_byte_order_mark(tmp_path):
+    text = (
+        "\ufeffkind, name, value, x, y\r\n"
+        "arm, low, , 1, 0.2\r\n"
+        "\r\n"
+        "both, high, , 1, 0.9\r\n"
+        "threshold, toxicity, 0.3\r\n"
+        "cost_noise, , 0.5\r\n"
+        "radius_cost, , 3\r\n"
+    )
+    arms = pd.DataFrame([[1, 0.2], [1, 0.9]], index=["low", "high"], columns=["x", "y"])
+    expected = bf.Problem(
+        arms,
+        {"toxicity": 0.3},
+        candidates={"high": [1, 0.9]},
+        cost_noise=0.5,
+        parameter_radius=(np.inf, 3),
+    )
+    same(bf.load(write(tmp_path, "p.csv", text)), expected)
+
+
+def test_csv_both(tmp_path):
+    text = "kind,name,x\ncandidate,c,3\nboth,b,2\narm,a,1\n"
+    problem = bf.load(write(tmp_path, "p.csv", text))
+    assert problem.coords["arm"].tolist() == ["b", "a"]
+    assert problem.coords["candidate"].tolist() == ["c", "b"]
+    assert problem.candidates.tolist() == [[3], [2]]
+    only = bf.load(write(tmp_path, "q.csv", "kind,name,x\nboth,b,2\nboth,a,1\n"))
+    assert only.candidates is only.arms
+
+
+def test_csv_costs_by_name_or_in_order(tmp_path):
+    start = "kind,name,value,x\narm,,,1\nthreshold,a,1,\nthreshold,b,2,\ntheta_reward,,,1\n"
+    named = "theta_cost,b,,0.2\ntheta_cost,a,,0.1\ncost_noise,b,4,\ncost_noise,a,3,\n"
+    ordered = "theta_cost,,,0.1\ntheta_cost,,,0.2\ncost_noise,,3,\ncost_noise,,4,\n"
+    one, other = (
+        bf.load(write(tmp_path, f"{i}.csv", start + end)) for i, end in enumerate((named, ordered))
+    )
+    same(one, other)
+    assert one.theta_cost.tolist() == [[0.1], [0.2]]
+    assert one.problem.cost_noise.tolist() == [3, 4]
+
+
+# --- what cannot be read ---
+
+BAD = {
+    "empty.toml": ("", "arms: missing"),
+    "empty.csv": ("", "the file is empty"),
+    "syntax.toml": ("arms = [", "Invalid|invalid|Unclosed|expected|Expected"),
+    "syntax.json": ('{"arms": [[1]]', "delimiter"),
+    "list.json": ("[[1]]", "expected a table of arms"),
+    "key.toml": ("arms = [[1]]\ncandidate = [[1]]", "unknown key 'candidate'.*'candidates'"),
+    "key.json": ('{"arms": [[1]], "cost_nois": 1}', "unknown key 'cost_nois'.*'cost_noise'"),
+    "far.json": ('{"arms": [[1]], "zzz": 1}', "unknown key 'zzz'.*expected one of arms"),
+    "twice.json": ('{"arms": [[1]], "arms": [[2]]}', "arms: the key occurs more than once"),
+    "name twice.json": ('{"arms": {"a": [1], "a": [2]}}', "a: the key occurs more than once"),
+    "nan.json": ('{"arms": [[NaN]]}', "NaN is not JSON"),
+    "infinity.json": ('{"arms": [[1]], "thresholds": [Infinity]}', "Infinity is not JSON"),
+    "text.json": ('{"arms": [["1"]]}', "arms: expected numbers"),
+    "inf arm.json": ('{"arms": [["inf"]]}', "arms: expected numbers"),
+    "ragged.toml": ("arms = [[1], [1, 2]]", "arms: expected numbers"),
+    "null.json": ('{"arms": null}', "arms: "),
+    "features.toml": ('arms = [[1]]\nfeatures = ["a", "b"]', "features: expected 1 names, got 2"),
+    "features.json": ('{"arms": [[1]], "features": "a"}', "features: expected a list of names"),
+    "feature.json": ('{"arms": [[1]], "features": [1.5]}', "features: expected a text or a whole"),
+    "theta.toml": ("arms = [[1]]\ntheta_cost = [[1]]", "theta_cost: given without theta_reward"),
+    "named.toml": ("arms = [{name = 1, vectr = [1]}]", "arms: unknown key 'vectr'.*'vector'"),
+    "half.toml": ("arms = [{name = 1}]", "arms: expected name and vector, got only name"),
+    "some.json": ('{"arms": [{"name": 1, "vector": [1]}, [2]]}', "arms: expected all of the list"),
+    "bool.json": ('{"arms": [{"name": true, "vector": [1]}]}', "arms: expected a text or a whole"),
+    "date.toml": ("arms = [[1979-05-27]]", "arms: expected numbers"),
+    "infeasible.toml": (
+        "arms = [[1]]\nthresholds = 0\ntheta_reward = [1]\ntheta_cost = [[1]]",
+        "theta_cost: no candidate is feasible",
+    ),
+    "noise.toml": ("arms = [[1]]\nreward_noise = -1", "reward_noise: expected a positive number"),
+    "deep.json": ("[" * 100_000, "nested too deeply"),
+    "kind.csv": ("kind,x\narm,1\ntreshold,2", "row 3: unknown kind 'treshold'.*'threshold'"),
+    "no kind.csv": ("knid,x\narm,1", "row 1: no column 'kind'; did you mean it by 'knid'"),
+    "unnamed.csv": ("kind,,x\narm,,1", "row 1: column 2 has no name"),
+    "column.csv": ("kind,x,x\narm,1,2", "row 1: the column 'x' occurs twice"),
+    "long.csv": ("kind,x\narm,1,2", "row 2: 3 cells, but 2 columns"),
+    "blank.csv": ("kind,x,y\narm,1,", "row 2, column 'y': expected a number, got nothing"),
+    "words.csv": ("kind,x\narm,one", "row 2, column 'x': expected a number, got 'one'"),
+    "score.csv": ("kind,x\narm,1_0", "row 2, column 'x': expected a number, got '1_0'"),
+    "value.csv": ("kind,value,x\narm,3,1", "row 2: arm takes a vector, no value, got '3'"),
+    "vector.csv": ("kind,value,x\nthreshold,3,1", "row 2: threshold takes its number in the col"),
+    "no arm.csv": ("kind,value,x\nthreshold,3,", "arms: missing"),
+    "noise.csv": (
+        "kind,value,x\narm,,1\nreward_noise,1,\nreward_noise,2,",
+        "row 4: reward_noise occurs more than once",
+    ),
+    "noise name.csv": (
+        "kind,name,value,x\narm,,,1\nreward_noise,a,1,",
+        "row 3: reward_noise takes no name, got 'a'",
+    ),
+    "name.csv": ("kind,name,x\narm,a,1\narm,,2", "row 3: name every arm or none"),
+    "name twice.csv": ("kind,name,x\narm,a,1\narm,a,2", "row 3: the name 'a' occurs more than"),
+    "constraint.csv": (
+        "kind,name,value,x\narm,,,1\nthreshold,a,1,\ncost_noise,b,1,",
+        "cost_noise: expected the names of the thresholds",
+    ),
+    "constraint twice.csv": (
+        "kind,name,value,x\narm,,,1\nthreshold,a,1,\nthreshold,a,2,",
+        "row 4: the name 'a' occurs more than once",
+    ),
+    "quote.csv": ('kind,x\narm,"1', "not a CSV table"),
+    "nan.csv": ("kind,x\narm,nan", "arms: expected finite numbers, got nan"),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "message"), [(n, *rest) for n, rest in BAD.items()])
+def test_what_cannot_be_read_is_explained(tmp_path, name, text, message):
+    path = write(tmp_path, name, text)
+    with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: (.*)({message})"):
+        bf.load(path)
+
+
+def test_not_text(tmp_path):
+    path = tmp_path / "p.toml"
+    path.write_bytes("arms = [[1]]".encode("utf-16"))
+    with pytest.raises(ValueError, match=r"p\.toml: expected text in UTF-8"):
+        bf.load(path)
+
+
+def test_wrong_paths(tmp_path):
+    problem = bf.Problem([[1.0]])
+    (tmp_path / "folder.toml").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"none\.toml: no such file"):
+        bf.load(tmp_path / "none.toml")
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere"):
+        bf.save(problem, tmp_path / "nowhere" / "p.toml")
+    for call in (bf.load, lambda path: bf.save(problem, path)):
+        with pytest.raises(ValueError, match=r"folder\.toml: expected a file, this is a folder"):
+            call(tmp_path / "folder.toml")
+        with pytest.raises(ValueError, match=r"expected the extension .*, got '\.pkl'"):
+            call(tmp_path / "p.pkl")
+        with pytest.raises(ValueError, match=r"^path: expected the path of a file, got 3$"):
+            call(3)
+    with pytest.raises(ValueError, match=r"^thing: expected a Problem or an Instance, got list$"):
+        bf.save([[1.0]], tmp_path / "p.toml")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.toml"]
+
+
+def test_extension_in_capitals(tmp_path):
+    bf.save(bf.Problem([[1.0]]), tmp_path / "P.TOML")
+    assert bf.load(tmp_path / "P.TOML") == bf.Problem([[1.0]])
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    text=st.text()
+    | st.lists(
+        st.lists(
+            st.sampled_from(
+                ["kind", "name", "value", "arm", "both", "threshold", "x", "1", "'", ""]
+            ),
+            max_size=4,
+        ).map(",".join),
+        max_size=5,
+    ).map("\n".join)
+    | st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=3),
+        lambda x: (
+            st.lists(x, max_size=3)
+            | st.dictionaries(st.sampled_from(["arms", "thresholds", "name", "vector", "a"]), x)
+        ),
+    ).map(json.dumps)
+)
+@each_format
+def test_any_text_is_a_problem_or_a_value_error(tmp_path, extension, text):
+    path = tmp_path / f"any.{extension}"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    message = None
+    try:
+        problem = bf.load(path)
+    except ValueError as error:
+        message = str(error)
+    if message is None:
+        assert np.isfinite(problem.arms).all()
+    else:
+        assert message.startswith(f"{path}: ")
+
+
+# --- writing in one step ---
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("existed", [True, False])
+def test_failed_write_leaves_everything_as_it_was(tmp_path, monkeypatch, step, existed):
+    path = tmp_path / "p.toml"
+    if existed:
+        bf.save(bf.Problem([[1.0]]), path)
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(OSError, match="disk full"):
+        bf.save(bf.Problem([[2.0]]), path)
+    assert list(tmp_path.iterdir()) == ([path] if existed else [])
+    if existed:
+        assert bf.load(path) == bf.Problem([[1.0]])
+
+
+@each_format
+def test_name_that_is_no_unicode_text_is_refused_before_anything_is_written(tmp_path, extension):
+    with pytest.raises(ValueError, match="cannot be written as UTF-8"):
+        bf.save(bf.Problem({"\ud800": [1.0]}), tmp_path / f"p.{extension}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_new_file_has_the_usual_mode_and_an_old_one_keeps_its_own(tmp_path):
+    plain, path = tmp_path / "plain", tmp_path / "p.json"
+    plain.touch()
+    bf.save(bf.Problem([[1.0]]), path)
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+    path.chmod(0o640)
+    bf.save(bf.Problem([[2.0]]), path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_link_is_written_through(tmp_path):
+    target, link = tmp_path / "target.csv", tmp_path / "link.csv"
+    bf.save(bf.Problem([[1.0]]), target)
+    link.symlink_to(target)
+    bf.save(bf.Problem([[2.0]]), link)
+    assert link.is_symlink()
+    assert bf.load(target) == bf.Problem([[2.0]])

@@ -185,7 +185,9 @@ def union_log_probability(
             value = min(max(total + math.log1p(-0.5 * twice), lower), upper)
             return value, 0.0, lower, upper
     share, error = _mean_share(normals, offsets, log_probability, rng, draws, twice)
-    return min(max(total + math.log(share), lower), upper), error / share, lower, upper
+    share = max(share, math.exp(lower - total))  # a handful of draws may put it below, even below 0
+    value = min(max(total + math.log(share), lower), upper)
+    return value, min(error / share, upper - lower), lower, upper
 
 
 def _mean_share(normals, offsets, log_probability, rng, draws, twice):

@@ -8,11 +8,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayes_feasible import _bounded, _check, _union
+from bayes_feasible import _bounded, _check, _nearest, _union
 from bayes_feasible._check import Array
 from bayes_feasible._draws import (
     block_means,
     block_noise,
+    block_radius,
     eigen_blocks,
     labelled,
     unrestricted,
@@ -169,22 +170,7 @@ class Alternative:
             alternative set.
         """
         problem = self.problem
-        features, constraints = problem.arms.shape[1], problem.thresholds.size
-        reward = _check.numbers("theta_reward", theta_reward)
-        if reward.ndim == 0 or reward.shape[-1] != features:
-            raise ValueError(
-                f"theta_reward: expected {features} features on the last axis, "
-                f"got shape {reward.shape}"
-            )
-        lead = reward.shape[:-1]
-        cost = np.zeros((*lead, 0, features)) if theta_cost is None else theta_cost
-        cost = _check.numbers("theta_cost", cost)
-        if cost.shape == (*lead, features) and constraints == 1:
-            cost = cost[..., np.newaxis, :]
-        if cost.shape != (*lead, constraints, features):
-            raise ValueError(
-                f"theta_cost: expected shape {(*lead, constraints, features)}, got {cost.shape}"
-            )
+        reward, cost = self._parameters(theta_reward, theta_cost)
         own, rivals = problem.candidates[self.candidate], problem.candidates[self.rivals]
         thresholds = problem.thresholds
         inside = np.any(cost @ own > thresholds, axis=-1)
@@ -195,6 +181,60 @@ class Alternative:
             inside &= np.linalg.norm(reward, axis=-1) <= reward_radius
             inside &= np.all(np.linalg.norm(cost, axis=-1) <= cost_radius, axis=-1)
         return inside
+
+    def nearest(self, theta_reward: Any, theta_cost: Any, allocation: Any) -> xr.Dataset:
+        r"""The alternative that pulls in these shares tell apart from a parameter most slowly.
+
+        It minimises :math:`\frac{1}{2} \left( \|\theta_r' - \theta_r\|^2_{V_w} / \sigma^2 +
+        \sum_j \|\theta_{c,j}' - \theta_{c,j}\|^2_{V_w} / \gamma_j^2 \right)` over the alternative
+        set, with :math:`V_w = \sum_x w_x x x^\top`.
+
+        Parameters
+        ----------
+        theta_reward : vector (feature,)
+        theta_cost : table (constraint, feature), or None where there is no constraint
+        allocation : vector over arms
+            Shares of the pulls, with sum 1.
+
+        Returns
+        -------
+        Dataset
+            `theta_reward`, `theta_cost`, the `exponent` (the minimum, 0 if the parameter is itself
+            an alternative), and the name of the `event` it lies in.
+        """
+        problem = self.problem
+        reward, cost = self._parameters(theta_reward, theta_cost)
+        if reward.ndim != 1:
+            raise ValueError(f"theta_reward: expected one vector, got shape {reward.shape}")
+        if not self.events or np.all(np.isposinf(self._limits).any(axis=1)):
+            raise self._empty()
+        rows = np.sqrt(_check.allocation(problem, allocation))[:, np.newaxis] * problem.arms
+        theta = np.vstack([reward, cost])
+        noise, blocks, found = block_noise(problem), self._blocks, theta.copy()
+        if problem.parameter_radius is not None:
+            radius = block_radius(problem)
+            if np.any(np.linalg.norm(theta, axis=1) > radius):
+                raise ValueError("theta_reward, theta_cost: beyond the parameter_radius")
+            exponents, found[blocks] = _nearest.nearest_bounded(
+                theta[blocks], noise[blocks], rows, self._vectors, self._limits, radius[blocks]
+            )
+        else:
+            basis = problem.basis
+            exponents, inside = _nearest.nearest(
+                theta[blocks] @ basis, noise[blocks], rows @ basis, self._vectors @ basis,
+                self._limits,
+            )  # fmt: skip
+            found[blocks] += (inside - theta[blocks] @ basis) @ basis.T
+        event = int(np.argmin(exponents))
+        return xr.Dataset(
+            {
+                "theta_reward": ("feature", found[0]),
+                "theta_cost": (("constraint", "feature"), found[1:]),
+                "exponent": float(exponents[event]),
+                "event": self.events[event],
+            },
+            coords={name: problem.coords[name] for name in ("feature", "constraint")},
+        )
 
     def event_log_probabilities(
         self, posterior: Posterior, *, scale: float = 1.0
@@ -237,7 +277,7 @@ class Alternative:
         """
         self._check_posterior(posterior)
         scale, draws = _check.positive("scale", scale), _check.count("draws", draws)
-        rng = np.random.default_rng(seed)
+        rng = _check.generator("seed", seed)
         if self.problem.parameter_radius is not None:
             return self._bounded_log_probability(posterior, rng, scale, draws)
         active, labels = self._whitened(posterior, scale)
@@ -277,7 +317,7 @@ class Alternative:
         self._check_posterior(posterior)
         draws, chains = _check.count("draws", draws), _check.count("chains", chains)
         scale = _check.positive("scale", scale)
-        rng, size = np.random.default_rng(seed), draws * chains
+        rng, size = _check.generator("seed", seed), draws * chains
         if self.problem.parameter_radius is not None:
             parameters, events = self._bounded_draws(posterior, size, rng, scale)
         else:
@@ -367,6 +407,28 @@ class Alternative:
         return xr.DataArray(
             values, dims="event", coords={"event": self.events}, name="log_probability"
         )
+
+    def _parameters(self, theta_reward: Any, theta_cost: Any) -> tuple[Array, Array]:
+        """Parameters as arrays (..., feature) and (..., constraint, feature)."""
+        features, constraints = self.problem.arms.shape[1], self.problem.thresholds.size
+        reward = _check.numbers("theta_reward", theta_reward)
+        if reward.ndim == 0 or reward.shape[-1] != features:
+            raise ValueError(
+                f"theta_reward: expected {features} features on the last axis, "
+                f"got shape {reward.shape}"
+            )
+        lead = reward.shape[:-1]
+        cost = np.zeros((*lead, 0, features)) if theta_cost is None else theta_cost
+        cost = _check.numbers("theta_cost", cost)
+        if cost.shape == (*lead, features) and constraints == 1:
+            cost = cost[..., np.newaxis, :]
+        if cost.size == 0 and constraints == 0:
+            cost = np.zeros((*lead, 0, features))
+        if cost.shape != (*lead, constraints, features):
+            raise ValueError(
+                f"theta_cost: expected shape {(*lead, constraints, features)}, got {cost.shape}"
+            )
+        return reward, cost
 
     def _check_posterior(self, posterior: Posterior) -> None:
         if not isinstance(posterior, Posterior):

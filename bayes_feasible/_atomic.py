@@ -1,0 +1,30 @@
+"""Files that appear whole or not at all."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A new path to write to, which takes the place of `path` in one step if all goes well.
+
+    The file is on the disk before it gets its name. If writing fails, what was at `path` stays
+    and nothing new is left behind.
+    """
+    target = Path(os.path.realpath(path))  # the file behind a link
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {target.parent}")
+    temporary = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
+    try:
+        yield temporary
+        with temporary.open("rb+") as stream:
+            os.fsync(stream.fileno())
+        if target.exists():
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,189 @@
+"""What a problem file holds, whatever its format, and the document that TOML and JSON share."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayes_feasible import _check
+from bayes_feasible.instance import Instance
+from bayes_feasible.problem import Problem
+
+KEYS = (
+    *("arms", "thresholds", "candidates", "features", "reward_noise", "cost_noise"),
+    *("parameter_radius", "theta_reward", "theta_cost"),
+)
+
+
+@dataclass
+class Named:
+    """Values in order, with their names if they have any."""
+
+    names: list[Any] | None
+    values: Any
+
+
+@dataclass
+class Content:
+    """The arguments of a `Problem` and its truth, as read from a file."""
+
+    arms: Named
+    thresholds: Named
+    candidates: Named | None
+    features: list[Any] | None
+    options: dict[str, Any]
+    theta_reward: Any = None
+    theta_cost: Any = None
+
+
+def build(content: Content) -> Problem | Instance:
+    """The problem, or the instance if the content has a truth."""
+    limits, names = content.thresholds.values, content.thresholds.names
+    if names is not None:
+        limits = pd.Series(_check.numbers("thresholds", limits, infinite=True), index=names)
+    candidates = content.candidates
+    problem = Problem(
+        _frame("arms", content.arms, content.features),
+        limits,
+        candidates=candidates and _frame("candidates", candidates, content.features),
+        **content.options,
+    )
+    if content.theta_reward is None:
+        if content.theta_cost is not None:
+            raise ValueError("theta_cost: given without theta_reward")
+        return problem
+    return Instance(problem, content.theta_reward, content.theta_cost)
+
+
+def _frame(name: str, vectors: Named, features: list[Any] | None) -> pd.DataFrame:
+    table = _check.table(name, vectors.values, name.rstrip("s"))[0]
+    if features is not None and len(features) != table.shape[1]:
+        raise ValueError(f"features: expected {table.shape[1]} names, got {len(features)}")
+    return pd.DataFrame(table, index=vectors.names, columns=features)
+
+
+def from_document(document: Any) -> Content:
+    """The content of a document."""
+    if not isinstance(document, dict):
+        raise ValueError(f"expected a table of {', '.join(KEYS)}, got {type(document).__name__}")
+    for key in document:
+        if key not in KEYS:
+            raise ValueError(unknown("key", key, KEYS))
+    if "arms" not in document:
+        raise ValueError("arms: missing")
+    options = {key: document[key] for key in ("reward_noise", "cost_noise") if key in document}
+    if "parameter_radius" in document:
+        options["parameter_radius"] = _infinities(document["parameter_radius"])
+    thresholds = _named("thresholds", document.get("thresholds", []), "value")
+    thresholds.values = _infinities(thresholds.values)
+    candidates = document.get("candidates")
+    return Content(
+        arms=_named("arms", document["arms"], "vector"),
+        thresholds=thresholds,
+        candidates=None if candidates is None else _named("candidates", candidates, "vector"),
+        features=_features(document.get("features")),
+        options=options,
+        theta_reward=document.get("theta_reward"),
+        theta_cost=document.get("theta_cost"),
+    )
+
+
+def _named(key: str, value: Any, content: str) -> Named:
+    """A table of names to values, a list of {name, value} tables, or bare values."""
+    if isinstance(value, dict):
+        return Named(list(value), list(value.values()))
+    if not isinstance(value, list) or not any(isinstance(item, dict) for item in value):
+        return Named(None, value)
+    wanted = ("name", content)
+    for item in value:
+        if not isinstance(item, dict):
+            raise ValueError(f"{key}: expected all of the list with names or none of it")
+        for field in item:
+            if field not in wanted:
+                raise ValueError(f"{key}: {unknown('key', field, wanted)}")
+        if set(item) != set(wanted):
+            raise ValueError(f"{key}: expected name and {content}, got only {', '.join(item)}")
+    return Named([_name(key, item["name"]) for item in value], [item[content] for item in value])
+
+
+def _name(key: str, value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(f"{key}: expected a text or a whole number as a name, got {value!r}")
+    return value
+
+
+def _features(value: Any) -> list[Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise ValueError(f"features: expected a list of names, got {value!r}")
+    return [_name("features", item) for item in value]
+
+
+def _infinities(value: Any) -> Any:
+    """The value with each string "inf" turned into the number."""
+    if isinstance(value, list):
+        return [_infinities(item) for item in value]
+    return math.inf if isinstance(value, str) and value == "inf" else value
+
+
+def to_document(thing: Problem | Instance, *, strict: bool = False) -> dict[str, Any]:
+    """The document of a problem or an instance; `strict` writes infinities as JSON can."""
+    problem = thing.problem if isinstance(thing, Instance) else thing
+    coords, constraints = problem.coords, problem.coords["constraint"]
+    document: dict[str, Any] = {}
+    if not _default(coords["feature"]):
+        document["features"] = coords["feature"].tolist()
+    document["reward_noise"] = problem.reward_noise
+    if problem.parameter_radius is not None:
+        document["parameter_radius"] = list(problem.parameter_radius)
+    document["arms"] = _with_names(coords["arm"], problem.arms, "vector")
+    if problem.candidates is not problem.arms:
+        document["candidates"] = _with_names(coords["candidate"], problem.candidates, "vector")
+    if problem.thresholds.size:
+        document["thresholds"] = _with_names(constraints, problem.thresholds, "value")
+        document["cost_noise"] = _in_order(constraints, problem.cost_noise)
+    if isinstance(thing, Instance):
+        document["theta_reward"] = thing.theta_reward.tolist()
+        if problem.thresholds.size:
+            document["theta_cost"] = _in_order(constraints, thing.theta_cost)
+    if strict:
+        document = {key: _strict(value) for key, value in document.items()}
+    return document
+
+
+def _default(names: np.ndarray) -> bool:
+    return names.dtype.kind != "U" and names.tolist() == list(range(len(names)))
+
+
+def _with_names(names: np.ndarray, values: np.ndarray, content: str) -> Any:
+    if names.dtype.kind == "U" or _default(names):
+        return _in_order(names, values)
+    pairs = zip(names.tolist(), values.tolist(), strict=True)
+    return [{"name": name, content: value} for name, value in pairs]
+
+
+def _in_order(names: np.ndarray, values: np.ndarray) -> Any:
+    """A table where the names are texts, else a list in the order of the names."""
+    if names.dtype.kind == "U":
+        return dict(zip(names.tolist(), values.tolist(), strict=True))
+    return values.tolist()
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_strict(item) for item in value]
+    return "inf" if value == math.inf else value
+
+
+def unknown(what: str, got: str, known: Iterable[str]) -> str:
+    """A message about a name that is not among the known ones, with the nearest of them."""
+    near = get_close_matches(got, list(known), 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known)}"
+    return f"unknown {what} {got!r}; {hint}"

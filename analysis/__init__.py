@@ -1,0 +1,1 @@
+"""Studies, figures and benchmarks."""

@@ -2,12 +2,13 @@ r"""The alternative set within a bounded parameter set, compiled.
 
 A block of parameters is Gaussian with independent coordinates (the eigenbasis of the precision)
 and must lie in a half-space and in the ball :math:`\|\theta\| \le R`. The half-space alone has a
-closed form; the ball is imposed by its Lagrange multiplier :math:`\lambda` at the most probable
-point of the two sets' intersection. On the ball,
+closed form; the ball is imposed by a multiplier :math:`\lambda \ge 0`. On the ball,
 
 .. math:: \phi(\theta) \le \phi(\theta) \, e^{\frac{\lambda}{2} (R^2 - \|\theta\|^2)},
 
-and the right-hand side is again Gaussian, centred on that very point. So a draw from it, within
+and the right-hand side is again Gaussian. Its mass within the half-space is convex in
+:math:`\lambda` and least where the mean of :math:`\|\theta\|^2` under it is :math:`R^2`: the
+best stand-in of this form, in many dimensions too. So a draw from it, within
 the half-space, kept with probability :math:`e^{-\frac{\lambda}{2} (R^2 - \|\theta\|^2)}` if it is
 in the ball at all, is an exact draw from the intersection, and the share that is kept measures
 the intersection's probability without bias, however rare it is.
@@ -20,12 +21,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 from scipy.special import log_ndtr as scipy_log_ndtr
-from scipy.special import logsumexp
 from scipy.stats import chi2
 
 from bayes_feasible._check import Array
-from bayes_feasible._normal import log_ndtr, tail_excess
-
+from bayes_feasible._normal import HALF_LOG_2PI, log_ndtr, tail_excess
 
 MOST_DRAWS = 2**22
 
@@ -41,13 +40,13 @@ class Tilted(NamedTuple):
     offset: Array  # (event, block): -inf where there is no half-space
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def constrained_mode(centre, precision, vector, limit, multiplier, mode):
     """Most probable point of a half-space under a tilted Gaussian, and its squared norm."""
     value, variance = 0.0, 0.0
     for i in range(centre.size):
         total = precision[i] + multiplier
-        mode[i] = precision[i] * centre[i] / total
+        mode[i] = centre[i] * (precision[i] / total)  # the centre itself where there is no tilt
         value += vector[i] * mode[i]
         variance += vector[i] * vector[i] / total
     if limit > value and variance > 0.0:
@@ -59,22 +58,21 @@ def constrained_mode(centre, precision, vector, limit, multiplier, mode):
     return square
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def ball_multiplier(centre, precision, vector, limit, radius, mode):
     """The multiplier that brings the constrained mode into the ball; -1 if nothing can."""
     length = 0.0
     for i in range(vector.size):
         length += vector[i] * vector[i]
-    if limit > -np.inf and limit >= radius * math.sqrt(length):
+    if limit == np.inf or (limit > -np.inf and limit >= radius * math.sqrt(length)):
         return -1.0  # the half-space (or the condition 0 >= limit) misses the ball
     if constrained_mode(centre, precision, vector, limit, 0.0, mode) <= radius * radius:
         return 0.0
-    high = precision.max()
+    low, high = 0.0, precision.min()  # from below: bisection then resolves the multiplier itself
     while constrained_mode(centre, precision, vector, limit, high, mode) > radius * radius:
-        high *= 8.0
+        low, high = high, 8.0 * high
         if high > 1e200:
             return -1.0
-    low = 0.0
     for _ in range(60):
         middle = 0.5 * (low + high)
         if constrained_mode(centre, precision, vector, limit, middle, mode) > radius * radius:
@@ -85,7 +83,58 @@ def ball_multiplier(centre, precision, vector, limit, radius, mode):
     return high
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
+def mean_square(centre, precision, vector, limit, multiplier):
+    """Mean squared norm under a tilted Gaussian within a half-space."""
+    value, variance, square = 0.0, 0.0, 0.0
+    for i in range(centre.size):
+        total = precision[i] + multiplier
+        tilted = precision[i] * centre[i] / total
+        square += tilted * tilted + 1.0 / total
+        value += vector[i] * tilted
+        variance += vector[i] * vector[i] / total
+    if limit == -np.inf or variance == 0.0:
+        return square
+    length = math.sqrt(variance)
+    offset = (limit - value) / length
+    if offset > 20.0:  # mean excess over the limit, in standard deviations
+        excess = 1.0 / offset - 2.0 / offset**3
+    else:
+        excess = math.exp(-0.5 * offset * offset - HALF_LOG_2PI - log_ndtr(-offset)) - offset
+    start = max(offset, 0.0)  # measured from the limit in the tail, else from the centre
+    step = excess + offset - start
+    square = 0.0
+    along, spread = 0.0, 0.0
+    for i in range(centre.size):
+        total = precision[i] + multiplier
+        normal = vector[i] / (total * length)
+        point = precision[i] * centre[i] / total + start * normal
+        square += point * point + 1.0 / total
+        along += point * normal
+        spread += normal * normal
+    bend = -offset * excess if offset > 0.0 else offset * (excess + offset)
+    return square + 2.0 * step * along + bend * spread
+
+
+@njit(cache=True, error_model="numpy")
+def tilt_multiplier(centre, precision, vector, limit, radius, mode):
+    """The multiplier of the stand-in of least mass; -1 if half-space and ball do not meet."""
+    factor = ball_multiplier(centre, precision, vector, limit, radius, mode)
+    if factor < 0.0 or mean_square(centre, precision, vector, limit, factor) <= radius * radius:
+        return factor
+    low, high = factor, max(8.0 * factor, precision.min())
+    while high < 1e200 and mean_square(centre, precision, vector, limit, high) > radius * radius:
+        low, high = high, 8.0 * high
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        if mean_square(centre, precision, vector, limit, middle) > radius * radius:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@njit(cache=True, error_model="numpy")
 def _tilt(centre, precision, vectors, limits, radius):
     events, blocks, features = vectors.shape
     log_mass = np.zeros(events)
@@ -97,7 +146,7 @@ def _tilt(centre, precision, vectors, limits, radius):
     mode = np.empty(features)
     for e in range(events):
         for b in range(blocks):
-            factor = ball_multiplier(
+            factor = tilt_multiplier(
                 centre[b], precision[b], vectors[e, b], limits[e, b], radius[b], mode
             )
             if factor < 0.0:
@@ -131,7 +180,7 @@ def tilt(centre: Array, precision: Array, vectors: Array, limits: Array, radius:
     return Tilted(*_tilt(centre, precision, vectors, limits, radius))
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def draw_inside(rng, multiplier, centre, spread, normal, offset, radius, point):
     """One proposal for every block; the log-probability of keeping it, -inf if outside."""
     keep = 0.0
@@ -155,7 +204,7 @@ def draw_inside(rng, multiplier, centre, spread, normal, offset, radius, point):
     return keep
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def count_containing(vectors, limits, point, drawn):
     """How many events contain `point`; the one it was drawn from counts without asking."""
     count = 1
@@ -175,7 +224,7 @@ def count_containing(vectors, limits, point, drawn):
     return count
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def weigh(rng, multiplier, centre, spread, normal, offset, vectors, limits, radius, events):
     """For a proposal from each listed event: its chance of being kept, over the event count."""
     weights = np.zeros(events.size)
@@ -190,7 +239,7 @@ def weigh(rng, multiplier, centre, spread, normal, offset, vectors, limits, radi
     return weights
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def draw_union_inside(
     rng, multiplier, centre, spread, normal, offset, vectors, limits, radius,
     cumulative, most, points, events,
@@ -225,6 +274,8 @@ def log_probability_floor(
     around the centre that fits in the ball; and the probability of a cube inside both sets,
     tried along the line from the most probable point to the deepest one.
     """
+    if limit == np.inf:
+        return -np.inf
     features = centre.size
     length = float(np.linalg.norm(vector))
     bounded = limit > -np.inf and length > 0
@@ -238,8 +289,9 @@ def log_probability_floor(
     slack = radius - np.linalg.norm(centre)
     if slack > 0:
         leaving = float(chi2.logsf(slack**2 * precision.min(), features))
-        if leaving < half_space:
-            floor = half_space + np.log1p(-np.exp(leaving - half_space))
+        left = math.exp(min(leaving - half_space, 0.0))
+        if left < 1.0 - 1e-6:  # nearer to 1 the difference is rounding, and no bound
+            floor = half_space + math.log1p(-left)
     mode = np.empty(features)
     if ball_multiplier(centre, precision, vector, limit, radius, mode) < 0:
         return -np.inf
@@ -278,7 +330,7 @@ def tilted_log_probability(
     possible = np.flatnonzero(tilted.log_mass > -np.inf)
     if possible.size == 0:
         return -np.inf, 0.0
-    log_mass = float(logsumexp(tilted.log_mass[possible]))
+    log_mass = float(np.logaddexp.reduce(tilted.log_mass[possible]))
     share = np.cumsum(np.exp(tilted.log_mass[possible] - log_mass))
     if limits.shape[0] == 1 and not tilted.multiplier.any() and np.isinf(radius).all():
         return log_mass, 0.0
@@ -337,7 +389,7 @@ def bounded_log_probability(
     ceiling = float(tilt(centre, precision, everywhere, unasked, radius).log_mass[0])
     masses = tilt(centre, precision, vectors, limits, radius).log_mass
     lower = max(floors, default=-np.inf) - min(ceiling, 0.0)
-    upper = min(float(logsumexp(masses)) - inside_floor, 0.0) if masses.size else -np.inf
+    upper = min(float(np.logaddexp.reduce(masses)) - inside_floor, 0.0) if masses.size else -np.inf
     value = float(np.clip(value - inside, lower, upper))
     return value, math.hypot(error, inside_error), lower, upper
 

@@ -97,6 +97,65 @@ def generator(name: str, value: Any) -> np.random.Generator:
         ) from None
 
 
+def seed_sequence(value: Any) -> np.random.SeedSequence:
+    """The source of a rule's generators, from a seed; a SeedSequence is left as it was."""
+    if isinstance(value, np.random.SeedSequence):
+        return np.random.SeedSequence(
+            value.entropy,
+            spawn_key=value.spawn_key,
+            pool_size=value.pool_size,
+            n_children_spawned=value.n_children_spawned,
+        )
+    try:
+        return np.random.SeedSequence(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"seed: expected a non-negative whole number or a SeedSequence, "
+            f"got {_short(value)} ({error})"
+        ) from None
+
+
+def pulls(
+    problem: Any,
+    arm: Any,
+    reward: Any,
+    cost: Any,
+    names: tuple[str, str, str] = ("arm", "reward", "cost"),
+) -> tuple[NDArray[np.int64], Array, Array]:
+    """What one pull or many showed: arms (pull,), rewards (pull,), costs (pull, constraint).
+
+    A vector of costs will do for one constraint, and None for none.
+    """
+    constraints = problem.thresholds.size
+    single = np.ndim(arm) == 0
+    if single:
+        arms = np.array([index(names[0], arm, len(problem.arms), "arm")])
+    else:
+        arms = indices(names[0], arm, len(problem.arms), "arm")
+    rewards = numbers(names[1], reward)
+    if rewards.shape != (() if single else arms.shape):
+        expected = "one number" if single else f"{arms.size} numbers, one a pull"
+        raise ValueError(f"{names[1]}: expected {expected}, got shape {rewards.shape}")
+    return arms, np.atleast_1d(rewards), costs(names[2], cost, arms.size, constraints, single)
+
+
+def costs(name: str, value: Any, rows: int, constraints: int, single: bool = False) -> Array:
+    """Costs as a table (row, constraint); one `single` row may come as a vector or a number."""
+    table = np.zeros((rows, 0)) if value is None else numbers(name, value)
+    if single and value is not None:
+        table = np.atleast_1d(table)[np.newaxis]
+    elif table.ndim == 1 and constraints == 1:
+        table = table[:, np.newaxis]
+    if table.size == 0 and rows * constraints == 0:
+        table = table.reshape(rows, constraints)
+    if table.shape != (rows, constraints):
+        raise ValueError(
+            f"{name}: expected shape {(rows, constraints)}, a column for each threshold, "
+            f"got {np.shape(value) if value is not None else 'nothing'}"
+        )
+    return table
+
+
 def table(name: str, value: Any, row: str) -> tuple[Array, list[Any] | None, list[Any] | None]:
     """Vectors as rows, with the row names and column names that `value` carries.
 

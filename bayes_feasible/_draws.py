@@ -58,8 +58,9 @@ def eigen_blocks(posterior: "Posterior", scale: float) -> tuple[Array, Array, Ar
     The radius is short of the user's by a rounding, so that no draw ends beyond it.
     """
     problem = posterior.problem
-    values, axes = np.linalg.eigh(posterior.precision)
-    precision = values / (block_noise(problem)[:, np.newaxis] ** 2 * scale)
+    # The root, not the precision: that one's small eigenvalues drown beside large ones.
+    axes, spread, _ = np.linalg.svd(np.hstack(posterior.covariance_root()))
+    precision = spread**-2 / (block_noise(problem)[:, np.newaxis] ** 2 * scale)
     return axes, block_means(posterior) @ axes, precision, block_radius(problem) * (1 - 1e-13)
 
 

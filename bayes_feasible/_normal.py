@@ -11,13 +11,13 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 NEGLIGIBLE = 45.0  # e^-45 of a density is beyond the last digit of its integral
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def log_ndtr(x: float) -> float:
     """Logarithm of the standard normal distribution function.
 
     Far out it is the asymptotic series of Mills' ratio,
-    `-x²/2 - log(-x√(2π)) + log(1 - 1/x² + 3/x⁴ - ...)`, whose terms fall below the last digit
-    long before they grow again.
+    `-x²/2 - log(-x√(2π)) + log(1 - 1/x² + 3/x⁴ - ...)`, of which ten terms leave nothing that
+    the result could show.
     """
     if x > 0.0:
         return math.log1p(-0.5 * math.erfc(x * SQRT_HALF))
@@ -25,16 +25,14 @@ def log_ndtr(x: float) -> float:
         return math.log(0.5 * math.erfc(-x * SQRT_HALF))
     if x == -np.inf:
         return -np.inf
-    inverse_square = 1.0 / (x * x)
-    term, series, order = 1.0, 0.0, 1.0
-    while abs(term) > 1e-18 and order < 60.0:
-        term *= -order * inverse_square
-        series += term
-        order += 2.0
-    return -0.5 * x * x - math.log(-x) - HALF_LOG_2PI + math.log1p(series)
+    step = -1.0 / (x * x)
+    series = 1.0 + 19.0 * step
+    for odd in range(17, 0, -2):
+        series = 1.0 + odd * step * series
+    return -0.5 * x * x - HALF_LOG_2PI + math.log(series / -x)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def tail_excess(rng: np.random.Generator, bound: float) -> float:
     """How far a standard normal draw that is known to exceed `bound` exceeds it.
 
@@ -56,7 +54,7 @@ def tail_excess(rng: np.random.Generator, bound: float) -> float:
             return excess
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def log_orthant(first: float, second: float, correlation: float) -> float:
     """Log-probability that two standard normals with this correlation exceed two bounds.
 
@@ -73,6 +71,8 @@ def log_orthant(first: float, second: float, correlation: float) -> float:
         if h >= -k:
             return -np.inf
         lower, upper = log_ndtr(h), log_ndtr(-k)
+        if h > 0.0:  # from h to -k: the tails have their digits, their complements do not
+            lower, upper = log_ndtr(k), log_ndtr(-h)
         return upper + math.log1p(-math.exp(lower - upper))
     residual = math.sqrt((1.0 - correlation) * (1.0 + correlation))
     start, length = _orthant_range(h, k, correlation, residual)
@@ -95,7 +95,7 @@ def log_orthant(first: float, second: float, correlation: float) -> float:
     return -0.5 * start * start - HALF_LOG_2PI + top + math.log(np.sum(np.exp(used - top)))
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _orthant_range(h, k, correlation, residual):
     """Where the integrand starts and how far it must be followed."""
     start = max(h, -math.sqrt(2 * NEGLIGIBLE))
@@ -108,7 +108,7 @@ def _orthant_range(h, k, correlation, residual):
     return start, length
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _orthant_cuts(start, length, k, correlation, residual):
     """Panel boundaries: finer near the start and around the step of the inner factor."""
     cuts = np.empty(9)

@@ -10,7 +10,6 @@ import math
 
 import numpy as np
 from numba import njit
-from scipy.special import logsumexp
 
 from bayes_feasible._check import Array
 from bayes_feasible._normal import log_ndtr, log_orthant, tail_excess
@@ -18,7 +17,7 @@ from bayes_feasible._normal import log_ndtr, log_orthant, tail_excess
 EPSILON = np.finfo(np.float64).eps
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def event_log_probabilities(offsets):
     """Log-probability of each event: its half-spaces are independent."""
     result = np.zeros(len(offsets))
@@ -28,7 +27,7 @@ def event_log_probabilities(offsets):
     return result
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def pair_log_probabilities(normals, offsets):
     """Log-probability that two events happen together, for each pair in row order."""
     events, blocks = offsets.shape
@@ -43,7 +42,7 @@ def pair_log_probabilities(normals, offsets):
     return result
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def draw_event(rng, normals, offsets, event, points, draw):
     """One draw of the whitened parameters given one event, written to `points[draw]`."""
     blocks, rank = points.shape[1:]
@@ -60,7 +59,7 @@ def draw_event(rng, normals, offsets, event, points, draw):
                 points[draw, b, i] += move * normals[event, b, i]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def count_events(normals, offsets, points, draw, drawn):
     """How many events contain `points[draw]`; the one it was drawn from counts without asking."""
     blocks, rank = points.shape[1:]
@@ -78,7 +77,7 @@ def count_events(normals, offsets, points, draw, drawn):
     return count
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def draw_union(rng, normals, offsets, cumulative, points, events):
     """Exact independent draws given the union; returns how many proposals they took.
 
@@ -99,7 +98,7 @@ def draw_union(rng, normals, offsets, cumulative, points, events):
     return tried
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def draw_counts(rng, normals, offsets, events):
     """For a draw given each listed event, how many events contain it."""
     counts = np.empty(events.size)
@@ -110,7 +109,7 @@ def draw_counts(rng, normals, offsets, events):
     return counts
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def to_parameters(points, events, root, centre, scale, vectors, limits, result):
     """Parameters `centre + scale * (root @ u)`, never outside their event by a rounding.
 
@@ -129,7 +128,7 @@ def to_parameters(points, events, root, centre, scale, vectors, limits, result):
     hold(result, events, vectors, limits)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def hold(parameters, events, vectors, limits):
     """Move every draw that rounding left outside its event, or too close to tell, inside."""
     features = parameters.shape[2]
@@ -152,7 +151,7 @@ def hold(parameters, events, vectors, limits):
                     parameters[draw, b, i] += lack / square * vectors[event, b, i]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _dot(left, right):
     total = 0.0
     for i in range(left.size):
@@ -169,21 +168,22 @@ def union_log_probability(
     The method is told in `Alternative.log_probability`.
     """
     events = log_probability.size
-    total = float(logsumexp(log_probability))
+    total = float(np.logaddexp.reduce(log_probability))
     if events == 1:
         return total, 0.0, total, total
     lower, upper = float(log_probability.max()), min(total, 0.0)
     twice = None  # E[N - 1], twice the sum over pairs relative to the sum over events
     if events * (events - 1) // 2 <= most_pairs:
-        pairs = logsumexp(pair_log_probabilities(normals, offsets))
+        pairs = np.logaddexp.reduce(pair_log_probabilities(normals, offsets))
         twice = 2.0 * math.exp(pairs - total)
         order = 1.0 + math.floor(twice)
         dawson_sankoff = 2.0 / (order + 1.0) - twice / (order * (order + 1.0))
         lower = max(lower, total + math.log(dawson_sankoff))
         upper = min(total + math.log1p(-twice / events), 0.0)
-        if events == 2 or upper - lower < 1e-13:
-            value = min(max(total + math.log1p(-0.5 * twice), lower), upper)
-            return value, 0.0, lower, upper
+        if events == 2:
+            return min(max(total + math.log1p(-0.5 * twice), lower), upper), 0.0, lower, upper
+        if upper - lower < 1e-13:
+            return 0.5 * (lower + upper), 0.0, lower, upper
     share, error = _mean_share(normals, offsets, log_probability, rng, draws, twice)
     share = max(share, math.exp(lower - total))  # a handful of draws may put it below, even below 0
     value = min(max(total + math.log(share), lower), upper)

@@ -1,4 +1,4 @@
-"""The alternative set of a candidate: all parameters under which it is not the best feasible one."""
+"""The alternative set: all parameters under which a candidate is not the best feasible one."""
 
 import math
 from dataclasses import dataclass
@@ -38,29 +38,42 @@ class LogProbability:
         Of `value`; 0 where the value is exact.
     lower, upper : float
         Bounds that hold for certain, whatever the seed.
-    events : DataArray
-        Log-probability of each event of the union, by its name.
+    names : list of str
+        The events of the union.
+    log_probabilities : ndarray
+        Their log-probabilities.
     """
 
     value: float
     standard_error: float
     lower: float
     upper: float
-    events: xr.DataArray
+    names: list[str]
+    log_probabilities: Array
 
     def __float__(self) -> float:
         return self.value
 
     @property
+    def events(self) -> xr.DataArray:
+        """Log-probability of each event of the union, by its name."""
+        return event_array(self.names, self.log_probabilities)
+
+    @property
     def likeliest(self) -> str:
         """The name of the most probable event: the mistake to expect."""
-        return str(self.events.event.values[int(np.argmax(self.events.values))])
+        return self.names[int(np.argmax(self.log_probabilities))] if self.names else "none"
 
     def __repr__(self) -> str:
         return (
             f"log-probability {self.value:.6g} (standard error {self.standard_error:.2g}, "
             f"certainly within [{self.lower:.6g}, {self.upper:.6g}]); likeliest: {self.likeliest}"
         )
+
+
+def event_array(names: list[str], values: Array) -> xr.DataArray:
+    """Log-probabilities of events with their names."""
+    return xr.DataArray(values, dims="event", coords={"event": names}, name="log_probability")
 
 
 class Whitened(NamedTuple):
@@ -108,7 +121,7 @@ class Alternative:
     ...     posterior.update([0, 1], [1.0, 0.2], [0.4, 0.3])
     >>> error = bf.Alternative(problem, 0).log_probability(posterior)
     >>> print(f"{error.value:.4f}, most likely: {error.likeliest}")
-    -16.0887, most likely: dose of a too high
+    -18.4496, most likely: b better
     """
 
     def __init__(self, problem: Problem, candidate: int) -> None:
@@ -245,7 +258,7 @@ class Alternative:
         """
         self._check_posterior(posterior)
         offsets = self._standardised(posterior, _check.positive("scale", scale))[1]
-        return self._label(_union.event_log_probabilities(offsets))
+        return event_array(self.events, _union.event_log_probabilities(offsets))
 
     def log_probability(
         self, posterior: Posterior, seed: Any = 0, *, scale: float = 1.0, draws: int = DRAWS
@@ -280,12 +293,11 @@ class Alternative:
         rng = _check.generator("seed", seed)
         if self.problem.parameter_radius is not None:
             return self._bounded_log_probability(posterior, rng, scale, draws)
-        active, labels = self._whitened(posterior, scale)
+        active, every = self._whitened(posterior, scale)
         if active.events.size == 0:
-            return LogProbability(-np.inf, 0.0, -np.inf, -np.inf, labels)
-        return LogProbability(
-            *_union.union_log_probability(*active[1:], rng, draws, PAIRS), labels
-        )
+            return LogProbability(-np.inf, 0.0, -np.inf, -np.inf, self.events, every)
+        result = _union.union_log_probability(*active[1:], rng, draws, PAIRS)
+        return LogProbability(*result, self.events, every)
 
     def sample(
         self,
@@ -379,7 +391,8 @@ class Alternative:
             centre[blocks], precision[blocks], self._vectors @ axes, self._limits,
             radius[blocks], rng, draws,
         )  # fmt: skip
-        return LogProbability(*result, self.event_log_probabilities(posterior, scale=scale))
+        offsets = self._standardised(posterior, scale)[1]
+        return LogProbability(*result, self.events, _union.event_log_probabilities(offsets))
 
     def _standardised(self, posterior: Posterior, scale: float) -> tuple[Array, Array]:
         """Unit normals and offsets of all events in whitened coordinates."""
@@ -395,18 +408,13 @@ class Alternative:
         normals[finite] /= length[finite][:, np.newaxis]
         return normals, offsets
 
-    def _whitened(self, posterior: Posterior, scale: float) -> tuple[Whitened, xr.DataArray]:
+    def _whitened(self, posterior: Posterior, scale: float) -> tuple[Whitened, Array]:
         """The events, less those too improbable beside the likeliest; and all log-probabilities."""
         normals, offsets = self._standardised(posterior, scale)
         every = _union.event_log_probabilities(offsets)
         top = every.max(initial=-np.inf)
         keep = np.flatnonzero((every > -np.inf) & (every >= top - PRUNE))
-        return Whitened(keep, normals[keep], offsets[keep], every[keep]), self._label(every)
-
-    def _label(self, values: Array) -> xr.DataArray:
-        return xr.DataArray(
-            values, dims="event", coords={"event": self.events}, name="log_probability"
-        )
+        return Whitened(keep, normals[keep], offsets[keep], every[keep]), every
 
     def _parameters(self, theta_reward: Any, theta_cost: Any) -> tuple[Array, Array]:
         """Parameters as arrays (..., feature) and (..., constraint, feature)."""

@@ -65,7 +65,9 @@ class Posterior:
             A vector will do for one constraint, and nothing for none.
         """
         posterior = cls(problem)
-        posterior._add(_check.indices("arms", arms, len(problem.arms), "arm"), rewards, costs)
+        arms = _check.indices("arms", arms, len(problem.arms), "arm")
+        names = ("arms", "rewards", "costs")
+        posterior._add(*_check.pulls(problem, arms, rewards, costs, names))
         return posterior
 
     @classmethod
@@ -88,7 +90,7 @@ class Posterior:
         rewards = _check.numbers("reward_sums", reward_sums)
         if rewards.shape != posterior.reward_sums.shape:
             raise ValueError(f"reward_sums: expected one an arm, got shape {rewards.shape}")
-        costs = _costs("cost_sums", cost_sums, *posterior.cost_sums.shape)
+        costs = _check.costs("cost_sums", cost_sums, *posterior.cost_sums.shape)
         if np.any((number == 0) & ((rewards != 0) | np.any(costs != 0, axis=1))):
             raise ValueError("counts: an arm with a sum that is not 0 was never pulled")
         posterior.counts[:], posterior.reward_sums[:], posterior.cost_sums[:] = (
@@ -107,32 +109,10 @@ class Posterior:
         reward : number, or a vector
         cost : one number for each constraint, or a table (pull, constraint)
         """
-        if np.ndim(arm) > 0:
-            self._add(_check.indices("arm", arm, len(self.problem.arms), "arm"), reward, cost)
-            return
-        arm = _check.index("arm", arm, len(self.problem.arms), "arm")
-        if np.ndim(reward) > 0:
-            raise ValueError(f"reward: expected one number for one pull, got {reward!r}")
-        constraints = self.problem.thresholds.size
-        cost = np.zeros(0) if cost is None else np.atleast_1d(_check.numbers("cost", cost))
-        if cost.shape != (constraints,):
-            raise ValueError(
-                f"cost: expected {constraints} numbers, one for each threshold, got {cost}"
-            )
-        value = float(_check.numbers("reward", reward))
-        self.counts[arm] += 1
-        self.reward_sums[arm] += value
-        self.cost_sums[arm] += cost
-        self._factors = None
+        self._add(*_check.pulls(self.problem, arm, reward, cost))
 
-    def _add(self, arms: NDArray[np.int64], rewards: Any, costs: Any) -> None:
+    def _add(self, arms: NDArray[np.int64], rewards: Array, costs: Array) -> None:
         size = len(self.counts)
-        rewards = _check.numbers("rewards", rewards)
-        if rewards.shape != arms.shape:
-            raise ValueError(
-                f"rewards: expected {arms.size} numbers, one a pull, got shape {rewards.shape}"
-            )
-        costs = _costs("costs", costs, arms.size, self.problem.thresholds.size)
         self.counts += np.bincount(arms, minlength=size)
         self.reward_sums += np.bincount(arms, rewards, minlength=size)
         for j in range(costs.shape[1]):
@@ -217,7 +197,7 @@ class Posterior:
             `theta_reward` (chain, draw, feature), `theta_cost` (chain, draw, constraint, feature).
         """
         draws, chains = _check.count("draws", draws), _check.count("chains", chains)
-        parameters = unrestricted(self, chains * draws, np.random.default_rng(seed))
+        parameters = unrestricted(self, chains * draws, _check.generator("seed", seed))
         return labelled(self.problem, parameters, chains)
 
     def to_dataset(self) -> xr.Dataset:
@@ -296,23 +276,7 @@ class Posterior:
 
     def __repr__(self) -> str:
         best = self.best()
-        choice = "no candidate looks feasible" if best is None else f"best {self.problem.name(best)!r}"
+        choice = "no candidate looks feasible"
+        if best is not None:
+            choice = f"best {self.problem.name(best)!r}"
         return f"Posterior after {self.pulls} pulls of {len(self.counts)} arms: {choice}"
-
-
-def _costs(name: str, value: Any, rows: int, constraints: int) -> Array:
-    """Costs as a table (row, constraint)."""
-    if value is None:
-        costs = np.zeros((rows, 0))
-    else:
-        costs = _check.numbers(name, value)
-        if costs.ndim == 1 and constraints == 1:
-            costs = costs[:, np.newaxis]
-        if costs.size == 0 and rows * constraints == 0:
-            costs = costs.reshape(rows, constraints)
-    if costs.shape != (rows, constraints):
-        raise ValueError(
-            f"{name}: expected shape {(rows, constraints)}, a column for each threshold, "
-            f"got {costs.shape}"
-        )
-    return costs

@@ -1,0 +1,423 @@
+"""The alternative set within a bounded parameter set, against rejection and grids."""
+
+import math
+
+import numpy as np
+import pytest
+from helpers import (
+    blocks,
+    closed_form,
+    gaussian_draws,
+    in_balls,
+    least_exponents,
+    membership,
+    noise,
+    posterior_at,
+    same_law,
+    z_bound,
+)
+from scipy import special, stats
+
+import bayes_feasible as bf
+
+
+def build(radius, *, features=2, arms=4, constraints=1, pulls=4, size=0.5, seed=0, **settings):
+    """A random problem with a posterior whose mean has norm `size` in every block."""
+    rng = np.random.default_rng(seed)
+    vectors = rng.standard_normal((arms, features))
+    thresholds = settings.pop("thresholds", rng.uniform(0.2, 0.6, constraints))
+    problem = bf.Problem(vectors, thresholds, parameter_radius=radius, **settings)
+    theta = rng.standard_normal((1 + problem.thresholds.size, arms)) @ vectors
+    theta *= size / np.linalg.norm(theta, axis=1, keepdims=True)
+    posterior = posterior_at(problem, theta[0], theta[1:], np.full(arms, pulls))
+    return posterior, int(rng.integers(arms))
+
+
+CASES = {
+    "inactive": build(50.0, seed=1),
+    "reward": build((0.6, 50.0), seed=2),
+    "cost": build((50.0, 0.6), seed=3),
+    "both": build(0.6, seed=4),
+    "mean outside": build((0.45, 0.4), size=0.6, pulls=3, seed=5),
+    "reward only bounded": build((0.5, np.inf), seed=6),
+    "cost only bounded": build((np.inf, 0.5), seed=7),
+    "one feature": build(0.5, features=1, arms=3, seed=8),
+    "five features": build((1.0, 0.8), features=5, arms=6, pulls=2, seed=9),
+    "more features than arms": build(1.2, features=5, arms=3, seed=10),
+    "two constraints": build((0.7, 0.9), constraints=2, cost_noise=[1.0, 0.5], seed=11),
+    "no constraint": build(0.6, constraints=0, arms=5, seed=12),
+    "infinite threshold": build(0.7, thresholds=[np.inf, 0.4], seed=13),
+    "quiet": build((0.5, 0.5), reward_noise=0.3, cost_noise=0.2, pulls=1, seed=14),
+}
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """Plain posterior draws within the balls, and which events contain them; made once."""
+    store = {}
+
+    def get(name):
+        if name not in store:
+            posterior, candidate = CASES[name]
+            alternative = bf.Alternative(posterior.problem, candidate)
+            draws = gaussian_draws(posterior, 250_000, seed=len(name))
+            draws = draws[in_balls(posterior.problem, draws)]
+            store[name] = posterior, alternative, draws, membership(alternative, draws)
+        return store[name]
+
+    return get
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_log_probability_by_rejection(name, reference):
+    posterior, alternative, draws, events = reference(name)
+    share = events.any(axis=1).mean()
+    assert len(draws) > 2000
+    assert share > 0.02
+    estimate = alternative.log_probability(posterior, seed=1)
+    sampling = math.sqrt((1 - share) / share / len(draws))
+    error = math.hypot(sampling, estimate.standard_error)
+    assert abs(estimate.value - math.log(share)) < z_bound(len(CASES), 1e-5) * error
+    assert estimate.standard_error < 0.03
+    # Bounds that hold for certain can be broken by the counted share only by chance.
+    slack = z_bound(2 * len(CASES), 1e-5) * sampling
+    assert estimate.lower <= math.log(share) + slack
+    assert estimate.upper >= math.log(share) - slack
+    assert estimate.lower <= estimate.value <= estimate.upper
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_draws_follow_the_conditional_law(name, reference):
+    """Total false-alarm rate 1e-4 a case."""
+    posterior, alternative, draws, events = reference(name)
+    found = alternative.sample(posterior, 10_000, seed=2)
+    assert alternative.contains(found.theta_reward, found.theta_cost).all()
+    assert in_balls(posterior.problem, blocks(found)).all()
+    assert same_law(alternative, blocks(found), draws[events.any(axis=1)])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_posterior_draws_stay_in_the_balls(name, reference):
+    posterior, alternative, draws, _ = reference(name)
+    found = blocks(posterior.sample(10_000, seed=3))
+    assert in_balls(posterior.problem, found).all()
+    assert same_law(alternative, found, draws)
+
+
+@pytest.mark.parametrize("name", ["both", "mean outside"])
+def test_draws_that_ignore_the_ball_are_caught(name, reference):
+    posterior, alternative, draws, events = reference(name)
+    loose = gaussian_draws(posterior, 40_000, seed=5)
+    loose = loose[membership(alternative, loose).any(axis=1)]
+    assert not same_law(alternative, loose[:10_000], draws[events.any(axis=1)])
+
+
+@pytest.mark.parametrize("name", ["both", "one feature", "mean outside"])
+def test_standard_error_is_not_too_small(name, reference):
+    posterior, alternative, _, _ = reference(name)
+    results = [alternative.log_probability(posterior, seed=s, draws=2000) for s in range(40)]
+    value = np.array([result.value for result in results])
+    error = np.array([result.standard_error for result in results])
+    # The spread over seeds against the promise; the draws are stratified, so less is no fault.
+    assert 39 * value.var(ddof=1) / np.mean(error**2) < stats.chi2.isf(1e-5, 39)
+    assert value.std() > error.mean() / 10
+
+
+@pytest.mark.parametrize("scale", [0.5, 3.0])
+def test_scale_inflates_the_covariance(scale, reference):
+    posterior, alternative, _, _ = reference("both")
+    draws = gaussian_draws(posterior, 400_000, seed=6, scale=scale)
+    draws = draws[in_balls(posterior.problem, draws)]
+    inside = membership(alternative, draws).any(axis=1)
+    share = inside.mean()
+    estimate = alternative.log_probability(posterior, seed=1, scale=scale)
+    error = math.hypot(math.sqrt((1 - share) / share / len(draws)), estimate.standard_error)
+    assert abs(estimate.value - math.log(share)) < z_bound(2, 1e-5) * error
+    found = alternative.sample(posterior, 10_000, seed=7, scale=scale)
+    assert same_law(alternative, blocks(found), draws[inside])
+
+
+def test_an_inactive_ball_changes_nothing():
+    free, candidate = build(None, seed=1)
+    held, _ = build(1e3, seed=1)
+    left = bf.Alternative(free.problem, candidate).log_probability(free, draws=2**18)
+    right = bf.Alternative(held.problem, candidate).log_probability(held, draws=2**18)
+    error = math.hypot(left.standard_error, right.standard_error)
+    assert abs(left.value - right.value) < z_bound(1, 1e-5) * error
+
+
+# --- events that the ball makes impossible ---
+
+
+def test_a_half_space_that_misses_the_ball():
+    # Within |θ| <= 0.4 no cost can exceed 0.5, and the only rival is a twin.
+    problem = bf.Problem([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0.5], candidates=[[1.0, 0.0]],
+                         parameter_radius=0.4)  # fmt: skip
+    posterior, alternative = bf.Posterior(problem), bf.Alternative(problem, 0)
+    estimate = alternative.log_probability(posterior)
+    assert (estimate.value, estimate.lower, estimate.upper) == (-np.inf, -np.inf, -np.inf)
+    with pytest.raises(ValueError, match=r"^candidate: "):
+        alternative.sample(posterior, 3)
+
+
+def test_one_impossible_event_beside_possible_ones():
+    problem = bf.Problem(np.eye(2), [0.5], parameter_radius=0.4)
+    posterior, alternative = bf.Posterior(problem), bf.Alternative(problem, 0)
+    draws = alternative.sample(posterior, 2000)
+    assert set(draws.event.values.ravel()) == {1}  # only the rival's reward decides
+    estimate = alternative.log_probability(posterior)
+    assert estimate.value == pytest.approx(math.log(0.5), abs=5 * estimate.standard_error)
+    assert not alternative.contains([0.0, 0.5], [0.0, 0.0])  # beyond the ball: in no set
+
+
+@pytest.mark.parametrize("radius", [(2.0, np.inf), (np.inf, 2.0), 2.0])
+@pytest.mark.parametrize("threshold", [0.5, -0.5])
+@pytest.mark.parametrize("candidate", [0, 1])
+def test_the_zero_vector_is_certainly_feasible_or_certainly_not(radius, threshold, candidate):
+    problem = bf.Problem([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [threshold],
+                         parameter_radius=radius)  # fmt: skip
+    posterior, alternative = bf.Posterior(problem), bf.Alternative(problem, candidate)
+    draws = gaussian_draws(posterior, 200_000, seed=1)
+    draws = draws[in_balls(problem, draws)]
+    share = membership(alternative, draws).any(axis=1).mean()
+    estimate = alternative.log_probability(posterior)
+    error = math.hypot(math.sqrt((1 - share) / share / len(draws)), estimate.standard_error)
+    assert abs(estimate.value - math.log(share)) < z_bound(12, 1e-5) * error + 1e-9
+    assert estimate.lower <= estimate.value <= estimate.upper
+    found = alternative.sample(posterior, 2000)
+    assert alternative.contains(found.theta_reward, found.theta_cost).all()
+
+
+# --- rare events and awkward scales ---
+
+
+def log_disc(mean, covariance, radius, vector=None, limit=-np.inf):
+    """Log-probability of half-plane and disc: polar panels fine enough for any smooth density."""
+    precision = np.linalg.inv(covariance)
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+
+    def panels(cuts):
+        half = np.diff(cuts)[:, np.newaxis] / 2
+        return (cuts[:-1, np.newaxis] + half * (1 + nodes)).ravel(), (half * weights).ravel()
+
+    # Along the half-plane's normal from the limit on, and across within the disc.
+    if vector is None:
+        vector = np.array([1.0, 0.0])
+    length = np.linalg.norm(vector)
+    along = vector / length
+    across = np.array([-along[1], along[0]])
+    start = max(limit / length, -radius)
+    # x = start + (radius - start) (1 - cos φ)/2 smooths the square root at both ends.
+    angle, dangle = panels(np.pi * np.linspace(0, 1, 121) ** 2)
+    x = start + (radius - start) * (1 - np.cos(angle)) / 2
+    dx = dangle * (radius - start) * np.sin(angle) / 2
+    y, dy = panels(np.linspace(-1, 1, 41))
+    height = np.sqrt(np.maximum(radius**2 - x**2, 0.0))
+    points = (
+        x[:, np.newaxis, np.newaxis] * along + (height[:, np.newaxis] * y)[..., np.newaxis] * across
+    )
+    offset = points - mean
+    quadratic = np.einsum("xyi,ij,xyj->xy", offset, precision, offset)
+    logs = -quadratic / 2 + np.log(dx * height)[:, np.newaxis] + np.log(dy)
+    return special.logsumexp(logs) - math.log(2 * math.pi) + np.linalg.slogdet(precision)[1] / 2
+
+
+def test_the_disc_quadrature_itself():
+    covariance = np.array([[0.5, 0.2], [0.2, 0.3]])
+    draws = np.random.default_rng(0).multivariate_normal([0.3, 0.1], covariance, 400_000)
+    vector = np.array([1.0, -0.5])
+    share = np.mean((np.linalg.norm(draws, axis=1) < 0.9) & (draws @ vector > 0.2))
+    exact = log_disc([0.3, 0.1], covariance, 0.9, vector, 0.2)
+    assert abs(math.log(share) - exact) * math.sqrt(400_000 * share / (1 - share)) < z_bound(
+        1, 1e-5
+    )
+    isotropic = log_disc([0.0, 0.0], np.eye(2), 1.5)
+    assert isotropic == pytest.approx(math.log1p(-math.exp(-1.125)), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("pulls", "radius", "below"),
+    [(20, 0.75, -5), (100, 0.75, -20), (400, 0.75, -80), (60, 0.62, -20)],
+)
+def test_a_rare_event_with_an_active_ball_against_a_grid(pulls, radius, below):
+    # The only mistake is that the cost of the one candidate exceeds 0.6, close to the sphere.
+    problem = bf.Problem([[1.0, 0.0], [0.6, -0.8]], [0.6], candidates=[[1.0, 0.0]],
+                         parameter_radius=radius)  # fmt: skip
+    posterior = posterior_at(problem, [0.2, 0.1], [0.1, 0.5], [pulls, 2 * pulls])
+    mean, covariance = closed_form(posterior)
+    whole = log_disc(mean[1], covariance, radius)
+    exact = log_disc(mean[1], covariance, radius, np.array([1.0, 0.0]), 0.6) - whole
+    assert exact < below
+    alternative = bf.Alternative(problem, 0)
+    estimate = alternative.log_probability(posterior, seed=1)
+    assert 0 < estimate.standard_error < 0.02
+    assert abs(estimate.value - exact) < z_bound(4, 1e-5) * estimate.standard_error
+    assert estimate.lower - 1e-6 <= exact <= estimate.upper + 1e-6
+    # The ball is active: without it the event is far likelier.
+    free = stats.norm.logsf(0.6, mean[1, 0], np.sqrt(covariance[0, 0]))
+    assert exact < free - 1
+    draws = alternative.sample(posterior, 5000)
+    assert alternative.contains(draws.theta_reward, draws.theta_cost).all()
+    # The law of the constrained coordinate, from the grid.
+    cost = draws.theta_cost.values[0, :, 0, 0]
+    for quantile in (0.6 + (radius - 0.6) * s for s in (0.02, 0.1, 0.3)):
+        tail = math.exp(
+            log_disc(mean[1], covariance, radius, np.array([1.0, 0.0]), quantile) - whole - exact
+        )
+        z = (np.mean(cost > quantile) - tail) / math.sqrt(tail * (1 - tail) / 5000 + 1e-9)
+        assert abs(z) < z_bound(12, 1e-5)
+
+
+def test_a_rare_rival_with_both_balls_active_against_a_grid():
+    # m = 1, one rival; reward and cost are independent given an event, so it is a product.
+    problem = bf.Problem([[1.0, 0.0], [0.0, 1.0]], [0.3], parameter_radius=(0.5, 0.45))
+    posterior = posterior_at(problem, [0.42, -0.1], [0.1, 0.44], [80, 90])
+    mean, covariance = closed_form(posterior)
+    gap = np.array([-1.0, 1.0])
+    reward = log_disc(mean[0], covariance, 0.5, gap, 0.0) - log_disc(mean[0], covariance, 0.5)
+    whole = log_disc(mean[1], covariance, 0.45)
+    feasible = log_disc(mean[1], covariance, 0.45, np.array([0.0, -1.0]), -0.3) - whole
+    violated = log_disc(mean[1], covariance, 0.45, np.array([1.0, 0.0]), 0.3) - whole
+    # P(violated or (rival better and feasible)); the overlap lies between none and the product.
+    low = np.logaddexp(violated, reward + feasible + np.log1p(-math.exp(violated - feasible)))
+    high = np.logaddexp(violated, reward + feasible)
+    estimate = bf.Alternative(problem, 0).log_probability(posterior, seed=3)
+    slack = z_bound(1, 1e-5) * estimate.standard_error
+    assert low - slack <= estimate.value <= high + slack
+    assert estimate.lower <= high
+    assert estimate.upper >= low
+
+
+def test_a_posterior_mean_far_outside_the_ball():
+    # Ten thousand pulls say 2, the parameter set ends at 1: draws sit on its very edge.
+    problem = bf.Problem([[1.0]], [0.999], parameter_radius=1.0)
+    posterior = posterior_at(problem, [0.2], [2.0], [10_000])
+    alternative = bf.Alternative(problem, 0)
+    sd = math.sqrt(1 / 10_001)
+
+    def log_between(low, high):
+        far, near = stats.norm.logcdf(low, 2.0, sd), stats.norm.logcdf(high, 2.0, sd)
+        return near + math.log1p(-math.exp(far - near))
+
+    exact = log_between(0.999, 1.0) - log_between(-1.0, 1.0)
+    estimate = alternative.log_probability(posterior)
+    assert abs(estimate.value - exact) < z_bound(1, 1e-5) * estimate.standard_error
+    assert estimate.lower <= exact <= estimate.upper
+    draws = alternative.sample(posterior, 5000).theta_cost.values.ravel()
+    assert draws.max() <= 1.0
+    assert draws.min() > 0.999
+    survival = np.exp(stats.norm.logcdf(draws, 2.0, sd) - stats.norm.logcdf(1.0, 2.0, sd))
+    floor = math.exp(stats.norm.logcdf(0.999, 2.0, sd) - stats.norm.logcdf(1.0, 2.0, sd))
+    assert stats.kstest((survival - floor) / (1 - floor), "uniform").pvalue > 1e-5
+
+
+@pytest.mark.parametrize("features", [10, 20, 50])
+def test_a_small_ball_in_many_features(features):
+    """Before any pull the squared norm given the ball has a truncated chi-square law."""
+    instance = bf.instances.random_ball(features, 20, 0)
+    problem = bf.Problem(instance.problem.arms, [0.5], parameter_radius=1.0)
+    posterior = bf.Posterior(problem)
+    square = np.sum(posterior.sample(4000, seed=1).theta_reward.values ** 2, axis=-1).ravel()
+    top = stats.chi2.logcdf(1.0, features)
+    uniform = np.exp(stats.chi2.logcdf(square, features) - top)
+    assert stats.kstest(uniform, "uniform").pvalue > 1e-5
+    alternative = bf.Alternative(problem, 0)
+    draws = alternative.sample(posterior, 500)
+    assert alternative.contains(draws.theta_reward, draws.theta_cost).all()
+    # Plain posterior draws within the ball tell the same probability.
+    plain = posterior.sample(20_000, seed=2)
+    share = alternative.contains(plain.theta_reward, plain.theta_cost).mean()
+    estimate = alternative.log_probability(posterior)
+    error = math.hypot(math.sqrt((1 - share) / share / 20_000), estimate.standard_error)
+    assert abs(estimate.value - math.log(share)) < z_bound(3, 1e-5) * error
+
+
+def test_badly_scaled_features_within_a_ball():
+    # Precisions of 2e17 beside 1: the small one is what the draws along feature 1 depend on.
+    problem = bf.Problem([[1e6, 0.0], [1e6, 1e-3]], [0.5], parameter_radius=1.0)
+    posterior = bf.Posterior.from_sums(problem, [10**5, 10**5], [1.0, 1.0], [[1.0], [1.0]])
+    draws = posterior.sample(20_000, seed=1).theta_reward.values[0, :, 1]
+    # V of feature 1 given feature 0 is 1 + 1e-6 · 1e5 / 2, a normal cut off at ±1.
+    sd = 1 / math.sqrt(1 + 0.05)
+    cut = stats.truncnorm(-1 / sd, 1 / sd, scale=sd)
+    assert stats.kstest(draws, cut.cdf).pvalue > 1e-5
+    alternative = bf.Alternative(problem, 0)
+    assert alternative.log_probability(posterior).value == pytest.approx(math.log(0.5), abs=0.05)
+    found = alternative.sample(posterior, 1000)
+    assert alternative.contains(found.theta_reward, found.theta_cost).all()
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e6])
+def test_noise_of_any_size(size):
+    results = []
+    for unit in (1.0, size):
+        problem = bf.Problem(np.eye(2), [0.5 * unit], reward_noise=unit, cost_noise=unit,
+                             parameter_radius=0.9 * unit)  # fmt: skip
+        posterior = posterior_at(
+            problem, [0.4 * unit, 0.1 * unit], [0.2 * unit, 0.3 * unit], [9, 7]
+        )
+        alternative = bf.Alternative(problem, 0)
+        draws = alternative.sample(posterior, 500, seed=1)
+        assert alternative.contains(draws.theta_reward, draws.theta_cost).all()
+        estimate = alternative.log_probability(posterior, seed=1)
+        results.append((estimate.value, estimate.lower, estimate.upper, blocks(draws) / unit))
+    np.testing.assert_allclose(results[0][:3], results[1][:3], rtol=1e-6)
+    np.testing.assert_allclose(results[0][3], results[1][3], rtol=1e-6, atol=1e-9)
+
+
+def test_reproducible_and_noise_is_per_block():
+    posterior, candidate = CASES["two constraints"]
+    alternative = bf.Alternative(posterior.problem, candidate)
+    one = alternative.sample(posterior, 50, seed=4, chains=2)
+    assert one.identical(alternative.sample(posterior, 50, seed=4, chains=2))
+    assert one.theta_cost.shape == (2, 50, 2, 2)
+    assert noise(posterior.problem).tolist() == [1.0, 1.0, 0.5]
+
+
+# --- the nearest alternative ---
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nearest_within_the_balls_against_a_cone_solver(seed):
+    rng = np.random.default_rng(seed)
+    constraints = seed % 3
+    radius = (0.6, 0.5)
+    problem = bf.Problem(
+        rng.standard_normal((4, 3)), rng.uniform(0.2, 0.6, constraints),
+        reward_noise=0.7, cost_noise=1.3, parameter_radius=radius,
+    )  # fmt: skip
+    theta = rng.standard_normal((1 + constraints, 3))
+    theta *= np.array([0.58, *[0.45] * constraints])[:, np.newaxis] / np.linalg.norm(
+        theta, axis=1, keepdims=True
+    )
+    allocation = rng.dirichlet(np.ones(4))
+    for candidate in range(4):
+        alternative = bf.Alternative(problem, candidate)
+        found = alternative.nearest(theta[0], theta[1:], allocation)
+        least = least_exponents(alternative, theta, allocation)
+        assert float(found.exponent) == pytest.approx(least.min(), rel=1e-5, abs=1e-8)
+        point = np.concatenate([[found.theta_reward.values], found.theta_cost.values])
+        length = np.linalg.norm(point, axis=1)
+        assert length[0] <= radius[0] * (1 + 1e-9)
+        assert (length[1:] <= radius[1] * (1 + 1e-9)).all()
+        moved = problem.arms @ (point - theta).T
+        spent = allocation @ (moved**2 / (2 * noise(problem) ** 2)).sum(axis=1)
+        assert spent == pytest.approx(float(found.exponent), rel=1e-6, abs=1e-12)
+        if alternative.contains(theta[0], theta[1:]):
+            assert float(found.exponent) == 0
+
+
+def test_nearest_with_an_unseen_direction_stays_in_the_ball():
+    problem = bf.Problem(np.eye(2), [0.9], parameter_radius=1.0)
+    theta = np.array([[0.9, 0.1], [0.1, 0.1]])
+    allocation = np.array([1.0, 0.0])
+    alternative = bf.Alternative(problem, 0)
+    found = alternative.nearest(theta[0], theta[1:], allocation)
+    # Feature 1 is free but for the ball, so both reward entries end at √½: (0.9 - √½)² / 2.
+    assert float(found.exponent) == pytest.approx((0.9 - math.sqrt(0.5)) ** 2 / 2, rel=1e-5)
+
+
+def test_nearest_refuses_a_parameter_beyond_the_ball():
+    alternative = bf.Alternative(bf.Problem(np.eye(2), [0.5], parameter_radius=1.0), 0)
+    with pytest.raises(ValueError, match=r"^theta_reward"):
+        alternative.nearest([2.0, 0.0], [[0.0, 0.0]], [0.5, 0.5])

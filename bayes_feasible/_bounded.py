@@ -162,8 +162,10 @@ def _tilt(centre, precision, vectors, limits, radius):
                 value += vectors[e, b, i] * tilted[e, b, i]
                 variance += normal[e, b, i] ** 2
                 ratio = factor / total
-                tilt -= 0.5 * (math.log1p(factor / precision[b, i]) + ratio * precision[b, i]
-                               * centre[b, i] ** 2)
+                tilt -= 0.5 * (
+                    math.log1p(factor / precision[b, i])
+                    + ratio * precision[b, i] * centre[b, i] ** 2
+                )
             if factor > 0.0:
                 log_mass[e] += tilt + 0.5 * factor * radius[b] ** 2
             if limits[e, b] > -np.inf and variance > 0.0:
@@ -374,9 +376,7 @@ def bounded_log_probability(
         inside_floor += log_probability_floor(
             centre[b], precision[b], everywhere[0, b], -np.inf, float(radius[b])
         )
-    value, error = tilted_log_probability(
-        centre, precision, vectors, limits, radius, rng, draws
-    )
+    value, error = tilted_log_probability(centre, precision, vectors, limits, radius, rng, draws)
     floors = [
         sum(
             log_probability_floor(

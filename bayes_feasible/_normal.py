@@ -86,9 +86,7 @@ def log_orthant(first: float, second: float, correlation: float) -> float:
         for node, weight in zip(NODES, WEIGHTS):  # noqa: B905 (numba has no strict)
             s = cuts[panel] + half * (1.0 + node)
             inner = (correlation * start - k) / residual + correlation / residual * s
-            values[position] = (
-                math.log(weight * half) - s * (start + 0.5 * s) + log_ndtr(inner)
-            )
+            values[position] = math.log(weight * half) - s * (start + 0.5 * s) + log_ndtr(inner)
             position += 1
     used = values[:position]
     top = used.max()

@@ -128,15 +128,11 @@ class Alternative:
         if not isinstance(problem, Problem):
             raise ValueError(f"problem: expected a Problem, got {type(problem).__name__}")
         self.problem = problem
-        self.candidate = _check.index(
-            "candidate", candidate, len(problem.candidates), "candidate"
-        )
+        self.candidate = _check.index("candidate", candidate, len(problem.candidates), "candidate")
         self.rivals = np.flatnonzero(~problem.copies(self.candidate))
         self._binding = np.flatnonzero(np.isfinite(problem.thresholds))
         constraints = problem.coords["constraint"][self._binding]
-        names = [
-            name if isinstance(name, str) else f"cost {name}" for name in constraints.tolist()
-        ]
+        names = [name if isinstance(name, str) else f"cost {name}" for name in constraints.tolist()]
         self.events = [f"{name} of {problem.name(self.candidate)} too high" for name in names]
         self.events += [f"{problem.name(rival)} better" for rival in self.rivals]
         self._blocks = np.concatenate([[0], 1 + self._binding])
@@ -249,9 +245,7 @@ class Alternative:
             coords={name: problem.coords[name] for name in ("feature", "constraint")},
         )
 
-    def event_log_probabilities(
-        self, posterior: Posterior, *, scale: float = 1.0
-    ) -> xr.DataArray:
+    def event_log_probabilities(self, posterior: Posterior, *, scale: float = 1.0) -> xr.DataArray:
         """Log-probability of each event, over `event`.
 
         With a `parameter_radius` these are the probabilities before it is taken into account.

@@ -5,11 +5,12 @@ from typing import Any, Self
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import qr
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible._draws import labelled, unrestricted
+from bayes_feasible._span import least_squares, unwhiten_rows, whiten
 from bayes_feasible.problem import Problem
 
 
@@ -50,7 +51,7 @@ class Posterior:
         self.counts: NDArray[np.int64] = np.zeros(arms, dtype=np.int64)
         self.reward_sums: Array = np.zeros(arms)
         self.cost_sums: Array = np.zeros((arms, constraints))
-        self._factors: tuple[Array, Array, Array] | None = None
+        self._factors: tuple[Array, NDArray[np.int64], Array] | None = None
 
     @classmethod
     def from_history(cls, problem: Problem, arms: Any, rewards: Any, costs: Any = None) -> Self:
@@ -159,11 +160,8 @@ class Posterior:
 
     def whiten(self, vectors: Array) -> Array:
         r"""Rows `w` with :math:`w \cdot w' = z^\top V^{-1} z'` for rows `z` in the arms' span."""
-        factor, pivots, _ = self._solved()
-        inside = (vectors @ self.problem.basis)[:, pivots]
-        return np.ascontiguousarray(
-            solve_triangular(factor, inside.T, trans="T", check_finite=False).T
-        )
+        lower, order, _ = self._solved()
+        return whiten(lower, order, np.ascontiguousarray(vectors @ self.problem.basis))
 
     def covariance_root(self) -> tuple[Array, Array]:
         r"""Matrices `A`, `B` with :math:`V^{-1} = A A^\top + B B^\top`.
@@ -171,15 +169,12 @@ class Posterior:
         `A` maps whitened coordinates to features; the columns of `B` are orthonormal and
         span what no arm reaches, where the prior stands.
         """
-        factor, pivots, _ = self._solved()
-        rank = factor.shape[0]
-        unpivoted = np.empty((rank, rank))
-        unpivoted[pivots] = solve_triangular(factor, np.eye(rank), check_finite=False)
-        basis = self.problem.basis
-        if rank == basis.shape[0]:
-            return unpivoted, np.empty((rank, 0))
-        complete = qr(basis)[0]
-        return basis @ unpivoted, np.ascontiguousarray(complete[:, rank:])
+        lower, order, _ = self._solved()
+        rank, basis = len(lower), self.problem.basis
+        root = basis @ unwhiten_rows(lower, order, np.eye(rank)).T
+        if rank == len(basis):
+            return root, np.empty((rank, 0))
+        return root, np.ascontiguousarray(qr(basis)[0][:, rank:])
 
     def sample(self, draws: int, seed: Any = None, *, chains: int = 1) -> xr.Dataset:
         """Independent draws of the parameters.
@@ -250,29 +245,22 @@ class Posterior:
         other.cost_sums[:] = self.cost_sums
         return other
 
-    def _solved(self) -> tuple[Array, Array, Array]:
-        """Triangular factor and pivots of the precision in the span, and all means as rows."""
+    def _solved(self) -> tuple[Array, NDArray[np.int64], Array]:
+        """Triangle and order of the precision in the span of the arms, and all means as rows."""
         if self._factors is None:
-            self._factors = self._solve()
+            problem, pulled = self.problem, np.flatnonzero(self.counts)
+            counts = self.counts[pulled].astype(float)
+            shown = np.column_stack([self.reward_sums, self.cost_sums])[pulled]
+            prior = np.eye(problem.rank)
+            lower, order, turned = least_squares(
+                np.vstack([prior, problem.arms[pulled] @ problem.basis]),
+                np.concatenate([np.ones(problem.rank), counts]),
+                np.vstack(
+                    [np.zeros((problem.rank, shown.shape[1])), shown / counts[:, np.newaxis]]
+                ),
+            )
+            self._factors = lower, order, unwhiten_rows(lower, order, turned) @ problem.basis.T
         return self._factors
-
-    def _solve(self) -> tuple[Array, Array, Array]:
-        problem = self.problem
-        pulled = np.flatnonzero(self.counts)
-        root = np.sqrt(self.counts[pulled].astype(float))[:, np.newaxis]
-        sums = np.column_stack([self.reward_sums, self.cost_sums])[pulled]
-        rank = problem.rank
-        rows = np.vstack([np.eye(rank), root * (problem.arms[pulled] @ problem.basis)])
-        targets = np.vstack([np.zeros((rank, sums.shape[1])), sums / root])
-        order = np.argsort(-np.linalg.norm(rows, axis=1), kind="stable")
-        orthogonal, factor, pivots = qr(
-            rows[order], mode="economic", pivoting=True, check_finite=False
-        )
-        inside = np.empty((rank, targets.shape[1]))
-        inside[pivots] = solve_triangular(
-            factor, orthogonal.T @ targets[order], check_finite=False
-        )
-        return factor, pivots, (problem.basis @ inside).T
 
     def __repr__(self) -> str:
         best = self.best()

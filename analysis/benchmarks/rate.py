@@ -1,0 +1,64 @@
+"""How fast the optimal rate is found, against the same problem in cvxpy with Clarabel.
+
+Run with ``python -m bayes_feasible.analysis.benchmarks.rate``. Arms are uniform in the unit ball
+and are the candidates too; the first feature is the reward, the last one the cost, with threshold
+0.5. A cvxpy time is one call of ``problem.solve``: building the problem does not count, bringing
+it to the solver's form does.
+"""
+
+import time
+from collections.abc import Callable
+from statistics import median
+
+import numpy as np
+
+from bayes_feasible import Instance, Problem, optimal_rate
+from bayes_feasible.analysis.benchmarks import cvxpy_forms
+
+COMPARED = [(2, 50), (5, 200), (10, 100), (20, 20)]
+LARGE = [(20, 1000), (50, 5000)]
+SEED = 0
+
+
+def instance(features: int, arms: int, seed: int = SEED) -> Instance:
+    """Arms uniform in the unit ball, with a feasible one among them."""
+    rng = np.random.default_rng([seed, features, arms])
+    direction = rng.standard_normal((arms, features))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    vectors = direction * rng.random((arms, 1)) ** (1 / features)
+    axes = np.eye(features)
+    return Instance(Problem(vectors, 0.5), axes[0], axes[-1])
+
+
+def milliseconds(task: Callable[[], object], runs: int) -> float:
+    """Median time of a task."""
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        task()
+        times.append(time.perf_counter() - start)
+    return 1e3 * median(times)
+
+
+def main() -> None:
+    """Print the table."""
+    optimal_rate(instance(2, 5))  # compile, or load what is compiled
+    print(f"{'(d, K)':>12} {'ours ms':>9} {'SDP ms':>9} {'SOCP ms':>9} {'ratio':>7} {'gap':>8}")
+    for size in COMPARED:
+        case = instance(*size)
+        ours, gap = milliseconds(lambda case=case: optimal_rate(case), 15), optimal_rate(case).gap
+        forms = []
+        for form in (cvxpy_forms.sdp, cvxpy_forms.socp):
+            built = form(case)
+            forms.append(milliseconds(lambda built=built: cvxpy_forms.solve(built), 1))
+        ratio = min(forms) / ours
+        print(f"{size!s:>12} {ours:9.2f} {forms[0]:9.0f} {forms[1]:9.0f} {ratio:7.0f} {gap:8.1e}")
+    for size in LARGE:
+        case = instance(*size)
+        gap = optimal_rate(case).gap
+        ours = milliseconds(lambda case=case: optimal_rate(case), 1)
+        print(f"{size!s:>12} {ours:9.1f} {'':>27} {gap:8.1e}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,344 @@
+"""The rate at which the best rule's probability of error vanishes, and how to pull for it."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayes_feasible import _check
+from bayes_feasible._check import Array
+from bayes_feasible._interior import exponents as interior_exponents
+from bayes_feasible._maximin import maximin
+from bayes_feasible._span import coordinates
+from bayes_feasible.design import g_optimal
+from bayes_feasible.instance import (
+    BEST,
+    FEASIBLE_SUBOPTIMAL,
+    INFEASIBLE_SUBOPTIMAL,
+    INFEASIBLE_SUPEROPTIMAL,
+    Instance,
+)
+from bayes_feasible.problem import SPAN_TOLERANCE, Problem, span
+
+ROUNDING = 1e-13  # relative allowance for rounding in the upper bound
+NEGLIGIBLE = 1e-8  # shares below this are tried at zero
+SHOWN = 6  # arms of the allocation that are printed
+
+_MISTAKE = {
+    BEST: "the best candidate looks infeasible",
+    INFEASIBLE_SUPEROPTIMAL: "an infeasible candidate of higher reward looks feasible",
+    FEASIBLE_SUBOPTIMAL: "a feasible candidate of lower reward looks better",
+    INFEASIBLE_SUBOPTIMAL: "an infeasible candidate of lower reward looks feasible and better",
+}
+
+
+@dataclass(frozen=True)
+class Rate:
+    r"""The optimal rate :math:`\Gamma`, certified, and the allocation that reaches it.
+
+    Attributes
+    ----------
+    value : float
+        The smallest exponent under `allocation`: the rate it is certain to reach.
+    lower, upper : float
+        Bounds of :math:`\Gamma`.
+    allocation : DataArray over `arm`
+        The optimal shares of the pulls.
+    hardest : int or None
+        The candidate of largest weight; None if no mistake is possible.
+    mistake : str
+        What a wrong recommendation because of the hardest candidate amounts to.
+    weights : DataArray over `candidate`
+        The other player's optimal strategy, which proves the upper bound: how much each
+        candidate matters. Zero for those that do not limit the rate.
+    exponents : DataArray over `candidate`
+        The exponents under `allocation`.
+    """
+
+    value: float
+    lower: float
+    upper: float
+    allocation: xr.DataArray
+    hardest: int | None
+    mistake: str
+    weights: xr.DataArray
+    exponents: xr.DataArray
+
+    @property
+    def gap(self) -> float:
+        """Relative distance between the bounds."""
+        return 0.0 if self.lower == self.upper else (self.upper - self.lower) / self.lower
+
+    def __repr__(self) -> str:
+        order = np.argsort(-self.allocation.values, kind="stable")
+        order = order[self.allocation.values[order] > 0]
+        names = self.allocation.coords["arm"].values
+        shares = [f"{names[i]}: {self.allocation.values[i]:.4f}" for i in order[:SHOWN]]
+        more = f", and {order.size - SHOWN} more arms" if order.size > SHOWN else ""
+        lines = [
+            f"Rate {self.value:.9g}, certified in [{self.lower:.12g}, {self.upper:.12g}] "
+            f"(relative gap {self.gap:.1e})",
+            f"  pull {', '.join(shares)}{more}",
+        ]
+        if self.hardest is None:
+            lines.append("  no mistake is possible")
+        else:
+            name = self.weights.coords["candidate"].values[self.hardest]
+            share = self.weights.values[self.hardest]
+            lines.append(f"  hardest candidate {name} (weight {share:.3g}): {self.mistake}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """The exponents as sums of coefficient / |vector|^2, without an allocation."""
+
+    vectors: Array  # (piece, feature)
+    coefficients: Array  # (piece,), positive
+    owner: NDArray[np.int64]  # (piece,), the candidate
+    infinite: NDArray[np.bool_]  # (candidate,), never the reason of a mistake
+    zero: NDArray[np.bool_]  # (candidate,), ties that no number of pulls resolves
+
+
+def _pieces(instance: Instance) -> _Pieces:
+    problem, best = instance.problem, instance.best
+    candidates = problem.candidates
+    margin = problem.thresholds - instance.mean_cost
+    cost = np.square(margin / problem.cost_noise) / 2
+    reward_term = np.square(np.maximum(instance.reward_gap, 0.0) / problem.reward_noise) / 2
+    cost_term = np.where(margin < 0, cost, 0.0).sum(axis=1)
+    copy = problem.copies(best)
+    reward_term[copy] = 0.0
+    cost_term[best] = cost[best].min(initial=np.inf)
+    # A zero vector costs nothing whatever the parameters: it is feasible or not for certain.
+    certain = ~candidates.any(axis=1) & (cost_term > 0)
+    certain[best] = np.isinf(cost_term[best]) or not candidates[best].any()
+    infinite = certain | (copy & (np.arange(copy.size) != best))
+    zero = ~infinite & (reward_term == 0) & (cost_term == 0)
+    by_reward = np.flatnonzero(~infinite & (reward_term > 0))
+    by_cost = np.flatnonzero(~infinite & (cost_term > 0))
+    return _Pieces(
+        np.concatenate((candidates[by_reward] - candidates[best], candidates[by_cost])),
+        np.concatenate((reward_term[by_reward], cost_term[by_cost])),
+        np.concatenate((by_reward, by_cost)),
+        infinite,
+        zero,
+    )
+
+
+def _reduce(problem: Problem, pulled: NDArray[np.bool_], pieces: _Pieces) -> tuple[Any, ...] | None:
+    """Arms that are pulled and the pieces that these tell of, in coordinates of their span.
+
+    Which directions are seen at all depends on the arms that are pulled, not on how often, so
+    that is decided before the weights come in.
+    """
+    arms = problem.arms[pulled]
+    if not pieces.owner.size or not arms.any():
+        return None
+    rank = problem.rank if pulled.all() else span(arms).shape[1]
+    reduced, vectors, _, outside = coordinates(arms, pieces.vectors, rank)
+    seen = outside <= SPAN_TOLERANCE
+    return reduced, vectors[seen], pieces.coefficients[seen], pieces.owner[seen]
+
+
+def _evaluate(weights: Array, pieces: _Pieces, reduced: tuple[Any, ...] | None) -> Array:
+    """Exponents under weights that may vanish, so that V may be singular."""
+    value = np.zeros(pieces.infinite.size)
+    value[pieces.infinite] = np.inf
+    if reduced is not None:
+        arms, *seen = reduced
+        value += interior_exponents(arms, weights[weights > 0], *seen, value.size)[0]
+    return value
+
+
+def _exponents(problem: Problem, weights: Array, pieces: _Pieces) -> Array:
+    return _evaluate(weights, pieces, _reduce(problem, weights > 0, pieces))
+
+
+def smallest_exponents(instance: Instance, allocations: Array) -> Array:
+    """The smallest exponent under each of many allocations, the rows of a table."""
+    problem, pieces = instance.problem, _pieces(instance)
+    reduced: dict[bytes, tuple[Any, ...] | None] = {}
+    smallest = np.empty(len(allocations))
+    for i, weights in enumerate(allocations):
+        pulled = weights > 0
+        key = pulled.tobytes()
+        if key not in reduced:
+            reduced[key] = _reduce(problem, pulled, pieces)
+        smallest[i] = _evaluate(weights, pieces, reduced[key]).min()
+    return smallest
+
+
+def exponents(instance: Instance, allocation: Any) -> xr.DataArray:
+    r"""How fast each candidate stops being mistaken for the best under an allocation.
+
+    With r the reward by which candidate z falls short of the best feasible z* (0 if it does
+    not), and c_j the cost by which it exceeds threshold j (0 if it does not),
+
+    .. math::
+
+        f(w, z) = \frac{r^2}{2 \sigma^2 \|z - z^*\|^2_{V_w^{-1}}}
+                  + \sum_j \frac{c_j^2}{2 \gamma_j^2 \|z\|^2_{V_w^{-1}}}, \qquad
+        f(w, z^*) = \min_j \frac{(\tau_j - \langle\theta_{c,j}, z^*\rangle)^2}
+                                {2 \gamma_j^2 \|z^*\|^2_{V_w^{-1}}} .
+
+    After T pulls in shares w the posterior probability that z is better is of order
+    :math:`e^{-T f(w, z)}`, and that of z* being infeasible :math:`e^{-T f(w, z^*)}`. The
+    parameters are taken as unbounded, also where the problem has a `parameter_radius`.
+
+    Parameters
+    ----------
+    instance : Instance
+    allocation : array or DataArray over arms
+        Shares of the pulls.
+
+    Returns
+    -------
+    DataArray over `candidate`
+        Infinite for copies of the best candidate and for candidates that cannot be mistaken;
+        zero where the pulled arms do not tell.
+    """
+    problem = _check_instance(instance).problem
+    weights = _check.allocation(problem, allocation)
+    value = _exponents(problem, weights, _pieces(instance))
+    return _over(problem, "candidate", value, "exponent")
+
+
+def optimal_rate(instance: Instance, tol: float = 1e-8) -> Rate:
+    r"""The largest rate at which the probability of error can vanish, and its allocation.
+
+    Solves :math:`\Gamma = \max_w \min_z f(w, z)` with the exponents of `exponents`. Each is
+    concave in w, and the result carries a proof: any allocation gives a lower bound, any weights
+    on candidates with their nearest alternatives an upper bound.
+
+    Parameters
+    ----------
+    instance : Instance
+    tol : float
+        Largest relative gap between the two bounds.
+
+    Returns
+    -------
+    Rate
+
+    Warns
+    -----
+    UserWarning
+        If candidates tie, so that the rate is 0.
+    RuntimeWarning
+        If `tol` was not reached. The bounds hold all the same.
+
+    Notes
+    -----
+    The parameters are taken as unbounded, also where the problem has a `parameter_radius`.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> print(optimal_rate(bf.instances.end_of_optimism(alpha=0.1)))
+    Rate 0.00113558896, certified in [0.00113558895..., 0.00113558895...] (relative gap ...)
+      pull 2: 0.9523, 0: 0.0477
+      hardest candidate 4 (weight 1): a feasible candidate of lower reward looks better
+    """
+    tol = _check.positive("tol", tol)
+    problem, pieces = _check_instance(instance).problem, _pieces(instance)
+    if pieces.zero.any():
+        warnings.warn(_tie_message(instance, pieces.zero), UserWarning, stacklevel=2)
+        dual = pieces.zero / pieces.zero.sum()
+        weights = g_optimal(problem).allocation.values
+        return _rate(instance, weights, _exponents(problem, weights, pieces), dual, 0.0)
+    if pieces.infinite.all():
+        dual = np.zeros(pieces.infinite.size)
+        weights = g_optimal(problem).allocation.values
+        return _rate(instance, weights, _exponents(problem, weights, pieces), dual, np.inf)
+    weights, dual, upper = _solve(problem.arms, problem.rank, pieces, 0.1 * tol)
+    sparse = np.where(weights > NEGLIGIBLE, weights, 0.0)
+    sparse /= sparse.sum()
+    value = _exponents(problem, sparse, pieces)
+    if upper <= (1 + 0.5 * tol) * value.min():
+        weights = sparse
+    else:
+        value = _exponents(problem, weights, pieces)
+    rate = _rate(instance, weights, value, dual, upper)
+    if not rate.gap <= tol:
+        warnings.warn(
+            f"optimal_rate reached a relative gap of {rate.gap:.1e} instead of {tol:.1e}; "
+            f"the rate is certain to be in [{rate.lower:.9g}, {rate.upper:.9g}]",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return rate
+
+
+def _solve(arms: Array, rank: int, pieces: _Pieces, target: float) -> tuple[Array, Array, float]:
+    """The allocation, the weights on candidates, and the upper bound that these prove."""
+    reduced, vectors, basis, _ = coordinates(arms, pieces.vectors, rank)
+    present, owner = np.unique(pieces.owner, return_inverse=True)
+    weights, some_dual, _, upper = maximin(
+        reduced, basis, vectors, pieces.coefficients, owner, present.size, target
+    )
+    dual = np.zeros(pieces.infinite.size)
+    dual[present] = some_dual
+    return weights, dual, upper * (1 + ROUNDING)
+
+
+def _rate(instance: Instance, weights: Array, value: Array, dual: Array, upper: float) -> Rate:
+    problem = instance.problem
+    lower = min(float(value.min()), upper)
+    hardest = int(np.argmax(dual)) if dual.any() else None
+    by_candidate = _over(problem, "candidate", dual, "weight")
+    exponent = by_candidate.copy(data=value)  # much cheaper than to build its index again
+    exponent.name = "exponent"
+    return Rate(
+        value=lower,
+        lower=lower,
+        upper=float(upper),
+        allocation=_over(problem, "arm", weights, "allocation"),
+        hardest=hardest,
+        mistake="" if hardest is None else _MISTAKE[str(instance.kind[hardest])],
+        weights=by_candidate,
+        exponents=exponent,
+    )
+
+
+def _check_instance(instance: Any) -> Instance:
+    if not isinstance(instance, Instance):
+        raise ValueError(f"instance: expected an Instance, got {type(instance).__name__}")
+    return instance
+
+
+def _tie_message(instance: Instance, zero: NDArray[np.bool_]) -> str:
+    problem, best = instance.problem, instance.best
+    if zero[best]:
+        constraint = int(np.argmin(np.abs(problem.thresholds - instance.mean_cost[best])))
+        return (
+            f"the best candidate {problem.name(best)!r} lies exactly on the threshold of "
+            f"constraint {problem.coords['constraint'][constraint]!s}, so the rate is 0"
+        )
+    tied = ", ".join(repr(problem.name(int(i))) for i in np.flatnonzero(zero)[:SHOWN])
+    return f"{tied} tie with the best candidate {problem.name(best)!r}, so the rate is 0"
+
+
+def _over(problem: Any, dim: str, values: Array, name: str) -> xr.DataArray:
+    return xr.DataArray(values, {dim: problem.coords[dim]}, dim, name)
+
+
+def plug_in_allocation(
+    problem: Problem, theta_reward: Array, theta_cost: Array, tol: float = 1e-4
+) -> Array | None:
+    """The optimal allocation if these were the true parameters.
+
+    None where it would make no difference: no candidate is feasible, candidates tie, or no
+    mistake is possible.
+    """
+    try:
+        instance = Instance(problem, theta_reward, theta_cost)
+    except ValueError:
+        return None
+    pieces = _pieces(instance)
+    if pieces.zero.any() or pieces.infinite.all():
+        return None
+    return _solve(problem.arms, problem.rank, pieces, tol)[0]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayes_feasible import instances as instances
+    from bayes_feasible.adahedge import AdaHedge as AdaHedge
     from bayes_feasible.alternative import Alternative as Alternative
     from bayes_feasible.design import g_optimal as g_optimal
     from bayes_feasible.files import load as load
@@ -26,17 +27,42 @@ if TYPE_CHECKING:
     from bayes_feasible.problem import Problem as Problem
     from bayes_feasible.rate import exponents as exponents
     from bayes_feasible.rate import optimal_rate as optimal_rate
+    from bayes_feasible.rules import BLFAIPS as BLFAIPS
+    from bayes_feasible.rules import PEPS as PEPS
+    from bayes_feasible.rules import BestResponse as BestResponse
+    from bayes_feasible.rules import FixedAllocation as FixedAllocation
+    from bayes_feasible.rules import GOptimal as GOptimal
+    from bayes_feasible.rules import LinearThompson as LinearThompson
+    from bayes_feasible.rules import Oracle as Oracle
+    from bayes_feasible.rules import PlugIn as PlugIn
+    from bayes_feasible.rules import Rule as Rule
+    from bayes_feasible.rules import TopTwo as TopTwo
+    from bayes_feasible.rules import Uniform as Uniform
+    from bayes_feasible.simulation import simulate as simulate
 
 _HOME = {
+    "AdaHedge": "adahedge",
     "Alternative": "alternative",
+    "BLFAIPS": "rules",
+    "BestResponse": "rules",
+    "FixedAllocation": "rules",
+    "GOptimal": "rules",
     "Instance": "instance",
+    "LinearThompson": "rules",
+    "Oracle": "rules",
+    "PEPS": "rules",
+    "PlugIn": "rules",
     "Posterior": "posterior",
     "Problem": "problem",
+    "Rule": "rules",
+    "TopTwo": "rules",
+    "Uniform": "rules",
     "exponents": "rate",
     "g_optimal": "design",
     "load": "files",
     "optimal_rate": "rate",
     "save": "files",
+    "simulate": "simulation",
 }
 
 __all__ = [*_HOME, "__version__", "instances"]

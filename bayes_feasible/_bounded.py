@@ -301,9 +301,9 @@ def log_probability_floor(
     deepest = vector / length * (reach + radius) / 2 if bounded else np.zeros(features)
     for share in np.logspace(-6, 0, 61):
         point = (1 - share) * mode + share * deepest
-        room = radius - np.linalg.norm(point)
+        room = radius - float(np.linalg.norm(point))
         if bounded:
-            room = min(room, (vector @ point - limit) / length)
+            room = min(room, float(vector @ point - limit) / length)
         if room > 0:
             low = (point - room / np.sqrt(features) - centre) * np.sqrt(precision)
             high = (point + room / np.sqrt(features) - centre) * np.sqrt(precision)

@@ -134,7 +134,7 @@ class Alternative:
         constraints = problem.coords["constraint"][self._binding]
         names = [name if isinstance(name, str) else f"cost {name}" for name in constraints.tolist()]
         self.events = [f"{name} of {problem.name(self.candidate)} too high" for name in names]
-        self.events += [f"{problem.name(rival)} better" for rival in self.rivals]
+        self.events += [f"{problem.name(rival)} better" for rival in self.rivals.tolist()]
         self._blocks = np.concatenate([[0], 1 + self._binding])
         self._vectors, self._limits = self._half_spaces()
 

@@ -149,8 +149,10 @@ def _evaluate(weights: Array, pieces: _Pieces, reduced: tuple[Any, ...] | None) 
     value = np.zeros(pieces.infinite.size)
     value[pieces.infinite] = np.inf
     if reduced is not None:
-        arms, *seen = reduced
-        value += interior_exponents(arms, weights[weights > 0], *seen, value.size)[0]
+        arms, vectors, coefficients, owner = reduced
+        value += interior_exponents(
+            arms, weights[weights > 0], vectors, coefficients, owner, value.size
+        )[0]
     return value
 
 

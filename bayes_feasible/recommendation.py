@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative import Alternative
@@ -113,7 +115,7 @@ def most_probable(posterior: Posterior, rng: np.random.Generator) -> int | None:
     return int(seen[int(np.argmin(errors))])
 
 
-def best_of_draws(problem: Problem, theta_reward: Array, theta_cost: Array) -> Array:
+def best_of_draws(problem: Problem, theta_reward: Array, theta_cost: Array) -> NDArray[np.int64]:
     """Index of the best feasible candidate under each draw, -1 where none is feasible."""
     rewards = theta_reward @ problem.candidates.T
     costs = theta_cost @ problem.candidates.T
@@ -189,8 +191,6 @@ def likeliest_feasible(posterior: Posterior) -> int:
     known = np.where(room >= 0, np.inf, -np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
         bounds = np.where(spread > 0, room / (problem.cost_noise * spread), known)
-    from scipy.special import log_ndtr
-
     return int(np.argmax(log_ndtr(bounds).sum(axis=1)))
 
 

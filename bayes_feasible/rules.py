@@ -111,7 +111,7 @@ class Rule:
     def allocation(self) -> Array:
         """Shares of the pulls that were told, over arms."""
         pulls = self._state.pulls
-        return pulls / max(pulls.sum(), 1)
+        return pulls / max(int(pulls.sum()), 1)
 
     def recommend(self) -> Recommendation:
         """The best feasible candidate, how probably that is wrong, and why."""
@@ -183,7 +183,7 @@ class BLFAIPS(Rule):
         :math:`R_1, R_2`; by default the problem's, or 1 where it has none.
     """
 
-    settings = ("eta", "exploration", "arm_norm", "parameter_radius")
+    settings: ClassVar[tuple[str, ...]] = ("eta", "exploration", "arm_norm", "parameter_radius")
     _step = staticmethod(_choose.choose_game)
     _loop = staticmethod(_choose.run_game)
 
@@ -246,7 +246,7 @@ class PEPS(BLFAIPS):
         Whether a restart keeps the pulls before it.
     """
 
-    settings = (*BLFAIPS.settings, "horizon", "learner", "keep_data")
+    settings: ClassVar[tuple[str, ...]] = (*BLFAIPS.settings, "horizon", "learner", "keep_data")
 
     def __init__(
         self,
@@ -328,7 +328,7 @@ class TopTwo(Rule):
     exploration : float
     """
 
-    settings = ("beta", "select", "exploration")
+    settings: ClassVar[tuple[str, ...]] = ("beta", "select", "exploration")
     _step = staticmethod(_choose.choose_top_two)
     _loop = staticmethod(_choose.run_top_two)
 
@@ -376,7 +376,7 @@ class FixedAllocation(Rule):
         Shares with sum 1.
     """
 
-    settings = ("allocation_followed",)
+    settings: ClassVar[tuple[str, ...]] = ("allocation_followed",)
     _step = staticmethod(_choose.choose_fixed)
     _loop = staticmethod(_choose.run_fixed)
 
@@ -440,7 +440,7 @@ class BestResponse(Rule):
         The G-optimal design is mixed in at rate `t^-exploration`.
     """
 
-    settings = ("exploration",)
+    settings: ClassVar[tuple[str, ...]] = ("exploration",)
     _step = staticmethod(_choose.choose_best_response)
     _loop = staticmethod(_choose.run_best_response)
 

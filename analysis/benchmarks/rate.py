@@ -8,6 +8,7 @@ it to the solver's form does.
 
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -46,17 +47,17 @@ def main() -> None:
     print(f"{'(d, K)':>12} {'ours ms':>9} {'SDP ms':>9} {'SOCP ms':>9} {'ratio':>7} {'gap':>8}")
     for size in COMPARED:
         case = instance(*size)
-        ours, gap = milliseconds(lambda case=case: optimal_rate(case), 15), optimal_rate(case).gap
+        ours, gap = milliseconds(partial(optimal_rate, case), 15), optimal_rate(case).gap
         forms = []
         for form in (cvxpy_forms.sdp, cvxpy_forms.socp):
             built = form(case)
-            forms.append(milliseconds(lambda built=built: cvxpy_forms.solve(built), 1))
+            forms.append(milliseconds(partial(cvxpy_forms.solve, built), 1))
         ratio = min(forms) / ours
         print(f"{size!s:>12} {ours:9.2f} {forms[0]:9.0f} {forms[1]:9.0f} {ratio:7.0f} {gap:8.1e}")
     for size in LARGE:
         case = instance(*size)
         gap = optimal_rate(case).gap
-        ours = milliseconds(lambda case=case: optimal_rate(case), 1)
+        ours = milliseconds(partial(optimal_rate, case), 1)
         print(f"{size!s:>12} {ours:9.1f} {'':>27} {gap:8.1e}", flush=True)
 
 

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-BENCHMARKS = ("rate", "draws", "start_up")
+BENCHMARKS = ("rate", "draws", "rounds", "start_up")
 
 
 def main() -> None:

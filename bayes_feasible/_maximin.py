@@ -23,6 +23,7 @@ GROWTH = 8  # least number of arms or candidates that join a working set
 WIDE = 3  # arms of the first working set, in multiples of the rank
 NEAR = 0.2  # how near to violation, relatively, arms and candidates join
 ENTRY = 0.3  # slack of a newcomer
+FICKLE = 4  # rounds in which arms may leave the working set
 
 
 @njit(cache=True, error_model="numpy")
@@ -129,6 +130,7 @@ def maximin(arms, basis, vectors, coefficients, owner, candidates, target):
     coefficients = coefficients / scale
     inside, counted = np.zeros(number, bool), np.zeros(candidates, bool)
     inside[basis] = True
+    needed = inside.copy()  # the other arms may leave a working set again
     inside[lowest(-weights, ~inside, GROWTH + WIDE * rank)] = True
     counted[lowest(value, ~counted, GROWTH + rank)] = True
     a, c = np.flatnonzero(inside), np.flatnonzero(counted)
@@ -138,7 +140,7 @@ def maximin(arms, basis, vectors, coefficients, owner, candidates, target):
         some_arms, weights[a] + 0.3 / a.size, some_vectors, some_coefficients, places, c.size, 1.0
     )
     best, best_dual, low_bound, up_bound, aim = weights, np.zeros(candidates), 0.0, np.inf, LOOSE
-    for _ in range(200):
+    for rounds in range(200):
         state, low, up, dual, some_low, some_up = _restricted(data, state, aim, target)
         value = _all_exponents(data[0], low, vectors, coefficients, owner, candidates)
         if value.min() > low_bound:
@@ -153,7 +155,7 @@ def maximin(arms, basis, vectors, coefficients, owner, candidates, target):
             break
         near = min(NEAR, gap)
         outer = ~inside & (slope > (1 - near) * some_low)
-        new_arms = lowest(-slope, outer, max(GROWTH, a.size // 2))
+        new_arms = lowest(-slope, outer, GROWTH + rank)
         outer = ~counted & (value < (1 + near) * some_up)
         new_candidates = lowest(value, outer, max(GROWTH, c.size // 2))
         if new_arms.size + new_candidates.size == 0:
@@ -161,10 +163,14 @@ def maximin(arms, basis, vectors, coefficients, owner, candidates, target):
                 break
             aim = max(target, 1e-3 * gap)
             continue
+        # Only at first may arms leave again: later on they would come and go for ever.
+        stay = needed[a] | (slope[a] > (1 - 2 * near) * some_low) | (rounds >= FICKLE)
+        a, state = a[stay], (state[0][stay], state[1], state[2], state[3][stay])
         state = _enlarged(state, gap, new_arms.size, value[new_candidates])
-        inside[new_arms] = True
-        counted[new_candidates] = True
         a, c = np.concatenate((a, new_arms)), np.concatenate((c, new_candidates))
+        inside[:] = False
+        inside[a] = True
+        counted[new_candidates] = True
         data = _restrict(arms, vectors, coefficients, owner, candidates, a, c)
         aim = max(target, min(aim, 0.05 * gap))
     return best, best_dual, low_bound * scale, up_bound * scale

@@ -1,0 +1,146 @@
+"""Where the rules end up: their allocation's efficiency, and the decay of the error.
+
+Means are over replicates with fixed seeds; each bound is at least three standard errors from
+what is measured, so that another stream of random numbers would pass too.
+"""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import bayes_feasible as bf
+
+TRUE_POSTERIOR = partial(bf.BLFAIPS, eta=1.0)
+RULES = {
+    "BLFAIPS": bf.BLFAIPS,
+    "BLFAIPS eta=1": TRUE_POSTERIOR,
+    "BestResponse": bf.BestResponse,
+    "PlugIn": bf.PlugIn,
+    "TopTwo information": partial(bf.TopTwo, select="information"),
+    "TopTwo": bf.TopTwo,
+    "TopTwo optimal": partial(bf.TopTwo, beta="optimal"),
+    "LinearThompson": bf.LinearThompson,
+    "Uniform": bf.Uniform,
+    "GOptimal": bf.GOptimal,
+    "Oracle": bf.Oracle,
+}
+
+
+def efficiency(instance, rules, times, replicates, seed=0):
+    """Mean efficiency (rule, time)."""
+    result = bf.simulate(instance, rules, times[-1], replicates, times, seed, executor=False)
+    return result.efficiency.mean("replicate")
+
+
+def two_constraints():
+    rng = np.random.default_rng(3)
+    arms = rng.standard_normal((8, 3))
+    arms /= np.linalg.norm(arms, axis=1, keepdims=True)
+    axes = np.eye(3)
+    return bf.Instance(bf.Problem(arms, [0.4, 0.4]), axes[0], axes[1:])
+
+
+def decay(instance, rules, times, replicates, seed):
+    """Decay rate of each rule's error over the optimal rate, and its standard error.
+
+    Least squares of -log P on 1, t and log t (the polynomial factor), weighted for a variance
+    that grows as t, for each replicate; replicates are independent, so they show the error.
+    """
+    result = bf.simulate(instance, rules, times[-1], replicates, times, seed, executor=False)
+    time = result.time.values.astype(float)
+    weight = 1 / np.sqrt(time)[:, np.newaxis]
+    design = np.column_stack([np.ones(time.size), time, np.log(time)])
+    optimal = bf.optimal_rate(instance).value
+    found = {}
+    for name in rules:
+        curves = -result.log_error.sel(rule=name).transpose("time", "replicate").values
+        slopes = np.linalg.lstsq(design * weight, curves * weight, rcond=None)[0][1] / optimal
+        found[name] = slopes.mean(), slopes.std(ddof=1) / np.sqrt(replicates)
+    return found
+
+
+@pytest.mark.parametrize("rule", [bf.BestResponse, bf.PlugIn])
+def test_tracking_rules_are_near_the_optimum_early(rule):
+    instance = bf.instances.end_of_optimism(0.1)
+    assert efficiency(instance, {"rule": rule}, [2000], 16).item() >= 0.95
+
+
+def test_rising_towards_the_optimum():
+    rules = {"eta=1": TRUE_POSTERIOR, "paper": bf.BLFAIPS, "response": bf.BestResponse}
+    for instance in (bf.instances.end_of_optimism(0.1), two_constraints()):
+        found = efficiency(instance, rules, [2000, 20_000], 16)
+        assert np.all(found.sel(time=20_000) > found.sel(time=2000))
+        assert found.sel(rule="eta=1", time=20_000) >= 0.8
+        assert found.sel(rule="paper", time=20_000) >= 0.5
+        assert found.sel(rule="response", time=20_000) >= 0.98
+
+
+def test_top_two_and_thompson_stay_away_from_it():
+    """They pull the best candidate, which here says little: why the paper's rule is needed."""
+    rules = {"top two": bf.TopTwo, "thompson": bf.LinearThompson}
+    found = efficiency(bf.instances.end_of_optimism(0.1), rules, [20_000], 8)
+    assert np.all(found <= 0.02)
+
+
+def test_no_rule_beats_the_optimal_rate():
+    times = np.geomspace(1000, 20_000, 10).astype(int)
+    found = decay(bf.instances.end_of_optimism(0.3), RULES, times, 32, seed=5)
+    for name, (rate, error) in found.items():
+        assert rate <= 1 + 3 * error, name
+    rate, error = found["Oracle"]
+    assert abs(rate - 1) <= 3 * error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("eta", "bounds"), [(1.0, {10**5: 0.93, 10**6: 0.97}), ("paper", {10**5: 0.66, 10**6: 0.92})]
+)
+def test_blfaips_converges(eta, bounds):
+    instance = bf.instances.end_of_optimism(0.1)
+    found = efficiency(instance, {"rule": partial(bf.BLFAIPS, eta=eta)}, list(bounds), 16)
+    for time, bound in bounds.items():
+        assert found.sel(time=time).item() >= bound
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", [bf.BestResponse, bf.PlugIn])
+def test_tracking_rules_converge(rule):
+    instance = bf.instances.end_of_optimism(0.1)
+    found = efficiency(instance, {"rule": rule}, [2000, 10**5], 16)
+    assert found.sel(time=2000).item() >= 0.95
+    assert found.sel(time=10**5).item() >= 0.99
+
+
+@pytest.mark.slow
+def test_two_constraints_converge():
+    rules = {"eta=1": TRUE_POSTERIOR, "paper": bf.BLFAIPS, "response": bf.BestResponse,
+             "plug-in": bf.PlugIn}  # fmt: skip
+    found = efficiency(two_constraints(), rules, [2000, 20_000, 200_000], 16)
+    assert np.all(found.diff("time") > 0)
+    final = found.sel(time=200_000)
+    for name, bound in {"eta=1": 0.95, "paper": 0.8, "response": 0.99, "plug-in": 0.99}.items():
+        assert final.sel(rule=name).item() >= bound
+
+
+@pytest.mark.slow
+def test_twenty_features_converge():
+    rules = {"eta=1": TRUE_POSTERIOR, "response": bf.BestResponse, "plug-in": bf.PlugIn}
+    instance = bf.instances.random_ball(20, 20, seed=10)
+    found = efficiency(instance, rules, [20_000, 200_000, 1_000_000], 4)
+    assert np.all(found.diff("time") > 0)
+    assert np.all(found.sel(time=1_000_000) >= 0.85)
+
+
+@pytest.mark.slow
+def test_error_decays_at_the_optimal_rate_and_no_faster():
+    instance = bf.instances.end_of_optimism(0.1)
+    times = np.geomspace(20_000, 400_000, 10).astype(int)
+    found = decay(instance, RULES, times, 24, seed=6)
+    for name, (rate, error) in found.items():
+        assert rate <= 1 + 3 * error, name
+    times = np.geomspace(50_000, 2_000_000, 10).astype(int)
+    rate, error = decay(instance, {"Oracle": bf.Oracle}, times, 128, seed=7)["Oracle"]
+    assert abs(rate - 1) <= 3 * error
+    assert abs(rate - 1) <= 0.02
+    assert error <= 0.007

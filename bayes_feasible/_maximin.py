@@ -23,7 +23,7 @@ GROWTH = 8  # least number of arms or candidates that join a working set
 WIDE = 3  # arms of the first working set, in multiples of the rank
 NEAR = 0.2  # how near to violation, relatively, arms and candidates join
 ENTRY = 0.3  # slack of a newcomer
-FICKLE = 4  # rounds in which arms may leave the working set
+FICKLE = 10  # rounds in which arms may leave the working set
 
 
 @njit(cache=True, error_model="numpy")

@@ -184,6 +184,9 @@ def union_log_probability(
             return min(max(total + math.log1p(-0.5 * twice), lower), upper), 0.0, lower, upper
         if upper - lower < 1e-13:
             return 0.5 * (lower + upper), 0.0, lower, upper
+        if twice * draws < 1.0:  # so few overlaps that the draws would show none
+            value = min(max(total + math.log1p(-0.5 * twice), lower), upper)
+            return value, min(twice / 3.0, upper - lower), lower, upper
     share, error = _mean_share(normals, offsets, log_probability, rng, draws, twice)
     share = max(share, math.exp(lower - total))  # a handful of draws may put it below, even below 0
     value = min(max(total + math.log(share), lower), upper)

@@ -104,8 +104,11 @@ class Rule:
     @property
     def posterior(self) -> Posterior:
         """The posterior after what was told (since the last restart, for rules that forget)."""
-        sums = self._state.sums
-        return Posterior.from_sums(self.problem, self._state.counts, sums[:, 0], sums[:, 1:])
+        posterior = Posterior(self.problem)
+        posterior.counts[:] = self._state.counts
+        posterior.reward_sums[:] = self._state.sums[:, 0]
+        posterior.cost_sums[:] = self._state.sums[:, 1:]
+        return posterior
 
     @property
     def allocation(self) -> Array:

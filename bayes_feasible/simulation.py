@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
@@ -24,7 +25,8 @@ from bayes_feasible.posterior import Posterior
 from bayes_feasible.rate import optimal_rate, smallest_exponents
 from bayes_feasible.rules import Rule
 
-ERROR_DRAWS = 1024  # for triple overlaps, which matter in the first rounds only
+WORTH_PROCESSES = 1_000_000  # rounds
+ERROR_DRAWS = 512  # for triple overlaps, which matter in the first rounds only
 CHUNK = 8  # replicates in one task: enough to be worth sending to a worker
 
 
@@ -88,8 +90,8 @@ def simulate(
         raise ValueError(f"executor: expected an object with submit() or False, got {executor!r}")
     times = _times(checkpoints, horizon)
     seeds = _check.seed_sequence(seed).spawn(replicates)
-    for name, factory in rules.items():
-        _start(name, factory, instance, seeds[0])
+    for name, factory in rules.items():  # compiles, once for all workers, and finds mistakes
+        _replicate(instance, name, factory, times[:1], seeds[0])
     tasks = [
         (name, first)
         for first in range(0, replicates, _chunk(replicates, horizon))
@@ -186,7 +188,7 @@ class Environment:
 
     def play(self, rule: Any, rounds: int) -> None:
         """So many rounds: compiled for our own rules, one call a round for others."""
-        if isinstance(rule, Rule):
+        if _compiled(rule):
             while rounds:
                 rule._plan()
                 rounds -= type(rule)._loop(
@@ -201,6 +203,12 @@ class Environment:
             rule.tell(arm, reward, cost)
             self.posterior.update(arm, reward, cost)
             self.pulls[arm] += 1
+
+
+def _compiled(rule: Any) -> bool:
+    """Whether a rule is ours as it is, not a subclass that asks or tells in its own way."""
+    own = type(rule)
+    return isinstance(rule, Rule) and own.ask is Rule.ask and own.tell is Rule.tell
 
 
 def _start(name: str, factory: Any, instance: Instance, seed: Any) -> Any:
@@ -255,16 +263,21 @@ Task = tuple[str, int, Callable[[], list[Replicate]]]
 def _run_all(
     tasks: list[Task], executor: Any, rounds: int, progress: bool | None
 ) -> dict[tuple[str, int], list[Replicate]]:
-    """Results of the tasks that finished; all of them unless the user interrupts."""
+    """Results of the tasks that finished; all of them unless the user interrupts.
+
+    Without an executor, what is worth it goes to processes of our own: not a little work, nor
+    rules that cannot be sent to another process (a lambda, say).
+    """
     from tqdm import tqdm
 
     show = sys.stderr.isatty() if progress is None else progress
     bar = tqdm(total=len(tasks), desc="simulate", disable=not show, unit="task", delay=2.0)
     done: dict[tuple[str, int], list[Replicate]] = {}
-    small = rounds < 1_000_000 or (os.cpu_count() or 1) == 1
     own: Executor | None = None
+    futures: dict[Future[Any], tuple[str, int]] = {}
+    here = rounds < WORTH_PROCESSES or (os.cpu_count() or 1) == 1
     try:
-        if executor is False or (executor is None and small):
+        if executor is False or (executor is None and (here or not _can_be_sent(tasks))):
             for name, first, work in tasks:
                 done[name, first] = work()
                 bar.update()
@@ -272,15 +285,15 @@ def _run_all(
         pool = executor
         if pool is None:
             pool = own = ProcessPoolExecutor(os.cpu_count())
-        futures: dict[Future[Any], tuple[str, int]] = {
-            pool.submit(work): (name, first) for name, first, work in tasks
-        }
+        futures |= {pool.submit(work): (name, first) for name, first, work in tasks}
         waiting: Any = as_completed(futures) if own else list(futures)
         for future in waiting:
             done[futures[future]] = future.result()
             bar.update()
     except KeyboardInterrupt:
         print(f"interrupted: {len(done)} of {len(tasks)} tasks are finished", file=sys.stderr)
+        for future in futures:
+            future.cancel()
         if own is not None:
             own.shutdown(wait=False, cancel_futures=True)
             own = None
@@ -289,6 +302,14 @@ def _run_all(
         if own is not None:
             own.shutdown(cancel_futures=True)
     return done
+
+
+def _can_be_sent(tasks: list[Task]) -> bool:
+    try:
+        pickle.dumps(tasks)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    return True
 
 
 def _dataset(

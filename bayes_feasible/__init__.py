@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bayes_feasible.problem import Problem as Problem
     from bayes_feasible.rate import exponents as exponents
     from bayes_feasible.rate import optimal_rate as optimal_rate
+    from bayes_feasible.rule import Rule as Rule
     from bayes_feasible.rules import BLFAIPS as BLFAIPS
     from bayes_feasible.rules import PEPS as PEPS
     from bayes_feasible.rules import BestResponse as BestResponse
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from bayes_feasible.rules import LinearThompson as LinearThompson
     from bayes_feasible.rules import Oracle as Oracle
     from bayes_feasible.rules import PlugIn as PlugIn
-    from bayes_feasible.rules import Rule as Rule
     from bayes_feasible.rules import TopTwo as TopTwo
     from bayes_feasible.rules import Uniform as Uniform
     from bayes_feasible.simulation import simulate as simulate
@@ -54,7 +54,7 @@ _HOME = {
     "PlugIn": "rules",
     "Posterior": "posterior",
     "Problem": "problem",
-    "Rule": "rules",
+    "Rule": "rule",
     "TopTwo": "rules",
     "Uniform": "rules",
     "exponents": "rate",

@@ -73,7 +73,7 @@ class Work(NamedTuple):
     distance: Array  # (candidate,): variance of the difference to the leader
 
 
-def geometry(problem: Problem, design: Array) -> Geometry:
+def geometry(problem: Problem) -> Geometry:
     """The arrays of a problem."""
     binding = np.flatnonzero(np.isfinite(problem.thresholds))
     columns = np.concatenate([[0], 1 + binding]).astype(np.int64)
@@ -89,7 +89,7 @@ def geometry(problem: Problem, design: Array) -> Geometry:
         problem.thresholds[binding].copy(),
         columns,
         block_noise(problem)[columns],
-        np.array(design, dtype=float),
+        problem.design,
         int(problem.candidates is problem.arms),
     )
 

@@ -104,6 +104,13 @@ class Problem:
         """Orthonormal columns that span the arms; the identity where the arms span all features."""
         return span(self.arms)
 
+    @cached_property
+    def design(self) -> Array:
+        """The G-optimal design: shares of the arms that tell most about the worst of them."""
+        from bayes_feasible.design import g_optimal
+
+        return g_optimal(self).allocation.values
+
     @property
     def rank(self) -> int:
         """The dimension of the span of the arms."""

@@ -1,166 +1,17 @@
-"""Sampling rules: which arm to pull next, one at a time or in a simulation.
+"""The sampling rules: which arm to pull next."""
 
-Every rule has the same shape: a kind, options, and a state of plain arrays, moved on by one
-compiled step. `ask` names an arm, `tell` takes in what a pull showed, `recommend` answers.
-"""
-
-import json
-import os
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from bayes_feasible import _check, _choose, _engine
-from bayes_feasible._atomic import replaced
-from bayes_feasible._check import Array
+from bayes_feasible import _check, _choose
 from bayes_feasible._choose import Options
-from bayes_feasible._content import build, from_document, to_document
-from bayes_feasible.design import g_optimal
 from bayes_feasible.instance import Instance
-from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 from bayes_feasible.rate import optimal_rate, plug_in_allocation
-from bayes_feasible.recommendation import METHODS, Recommendation, most_probable, recommend
+from bayes_feasible.rule import Rule
 
-KEPT = ("lower", "means", "candidate_means", "variances")  # of a state: follow from the rest
-ROUNDING = 1e-3  # of them, at the very most: beyond it they were not computed from the rest
 REPLAN = 1.5  # factor between the rounds at which PlugIn solves for its allocation again
-
-
-class Rule:
-    """What all rules share.
-
-    Parameters
-    ----------
-    problem : Problem or Instance
-        Only `Oracle` and `TopTwo(beta="optimal")` look at an Instance's truth.
-    seed : int or SeedSequence
-        The same seed and the same observations give the same arms.
-    recommendation : {"draw", "mean", "probable"}
-        What is recommended: the best feasible candidate of one posterior draw (as in the paper),
-        that of the posterior means, or the candidate most probably best.
-
-    Attributes
-    ----------
-    problem : Problem
-    posterior : Posterior
-    """
-
-    settings: ClassVar[tuple[str, ...]] = ()
-    _step: ClassVar[Callable[..., int]]  # the compiled step, and the loop around it
-    _loop: ClassVar[Callable[..., int]]
-
-    def __init__(
-        self, problem: Problem | Instance, seed: Any = 0, *, recommendation: str = "draw"
-    ) -> None:
-        if not isinstance(problem, Problem | Instance):
-            raise ValueError(
-                f"problem: expected a Problem or an Instance, got {type(problem).__name__}"
-            )
-        if recommendation not in METHODS:
-            raise ValueError(f"recommendation: expected one of {METHODS}, got {recommendation!r}")
-        self.problem = problem.problem if isinstance(problem, Instance) else problem
-        self.recommendation = recommendation
-        sequence = _check.seed_sequence(seed)
-        self._rng, self._recommend_rng = map(np.random.default_rng, sequence.spawn(2))
-        self._geometry = _engine.geometry(self.problem, design_of(self.problem))
-        self._state = _engine.initial_state(self.problem, self._geometry)
-        self._work = _engine.scratch(self._geometry)
-        self._options = self._configure(problem)
-
-    def _configure(self, problem: Problem | Instance) -> Options:
-        """Options of the compiled step; may prepare the state."""
-        raise NotImplementedError
-
-    def ask(self, n: int | None = None) -> Any:
-        """The arm to pull next; or an array of `n` arms to pull before the next `tell`."""
-        if n is None:
-            return self._next()
-        return np.array([self._next() for _ in range(_check.count("n", n))])
-
-    def _next(self) -> int:
-        self._plan()
-        step = type(self)._step
-        return int(step(self._options, self._geometry, self._state, self._work, self._rng))
-
-    def _plan(self) -> None:
-        """Solve for the allocation to follow, if that is due before the next round."""
-
-    def tell(self, arm: Any, reward: Any, cost: Any = None) -> None:
-        """Take in what pulls showed: late, in any order, whether asked for or not.
-
-        Parameters
-        ----------
-        arm : arm index, or a vector of them
-        reward : number, or a vector
-        cost : one number for each constraint, or a table (pull, constraint)
-        """
-        arms, rewards, costs = _check.pulls(self.problem, arm, reward, cost)
-        for i in range(arms.size):
-            _engine.learn(self._geometry, self._state, self._work, arms[i], rewards[i], costs[i])
-
-    @property
-    def posterior(self) -> Posterior:
-        """The posterior after what was told (since the last restart, for rules that forget)."""
-        posterior = Posterior(self.problem)
-        posterior.counts[:] = self._state.counts
-        posterior.reward_sums[:] = self._state.sums[:, 0]
-        posterior.cost_sums[:] = self._state.sums[:, 1:]
-        return posterior
-
-    @property
-    def allocation(self) -> Array:
-        """Shares of the pulls that were told, over arms."""
-        pulls = self._state.pulls
-        return pulls / max(int(pulls.sum()), 1)
-
-    def recommend(self) -> Recommendation:
-        """The best feasible candidate, how probably that is wrong, and why."""
-        choice = self._choice()
-        return recommend(self.posterior, None if choice < 0 else choice, self._recommend_rng)
-
-    def _choice(self) -> int:
-        """Index of the candidate to recommend, -1 for none."""
-        if self.recommendation == "mean":
-            return int(_engine.mean_best(self._state.candidate_means, self._geometry.thresholds))
-        if self.recommendation == "draw":
-            return int(
-                _choose.recommend_drawn(
-                    self._geometry, self._state, self._work, self._recommend_rng
-                )
-            )
-        choice = most_probable(self.posterior, self._recommend_rng)
-        return -1 if choice is None else choice
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a JSON file, from which `load` goes on identically."""
-        document = {
-            "rule": type(self).__name__,
-            "recommendation": self.recommendation,
-            "settings": {name: getattr(self, name) for name in self.settings},
-            "problem": to_document(self.problem, strict=True),
-            "generators": [g.bit_generator.state for g in (self._rng, self._recommend_rng)],
-            "state": {name: array.tolist() for name, array in self._state._asdict().items()},
-        }
-        text = json.dumps(document, indent=1, allow_nan=False)
-        with replaced(path) as new:
-            new.write_text(text, encoding="utf-8")
-
-    @staticmethod
-    def load(path: str | os.PathLike[str]) -> "Rule":
-        """A rule from a file that `save` wrote."""
-        try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
-            return _restore(document)
-        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ValueError(f"{path}: not a rule that was saved ({error!r})") from error
-
-    def __repr__(self) -> str:
-        settings = "".join(f", {name}={getattr(self, name)!r}" for name in self.settings)
-        asked, told = int(self._state.clock[0]), int(self._state.pulls.sum())
-        return f"{type(self).__name__}({asked} asked, {told} told{settings})"
 
 
 class BLFAIPS(Rule):
@@ -402,6 +253,9 @@ class FixedAllocation(Rule):
         self.allocation_followed = self._state.plan.tolist()
         return Options()
 
+    def _resumed(self) -> None:
+        self.allocation_followed = self._state.plan.tolist()  # with every digit that was saved
+
     def _default(self, problem: Problem | Instance) -> Any:
         raise ValueError("allocation: expected shares, one an arm, got None")
 
@@ -483,15 +337,6 @@ class PlugIn(BestResponse):
         state.clock[3] = max(now + 1, int(np.ceil(REPLAN * now)))
 
 
-RULES: dict[str, type[Rule]] = {
-    rule.__name__: rule
-    for rule in (
-        BLFAIPS, PEPS, LinearThompson, TopTwo, FixedAllocation, Uniform, GOptimal, Oracle,
-        BestResponse, PlugIn,
-    )
-}  # fmt: skip
-
-
 def optimal_share(problem: Problem | Instance) -> float:
     """The best candidate's share in the optimal allocation."""
     if not isinstance(problem, Instance):
@@ -501,63 +346,10 @@ def optimal_share(problem: Problem | Instance) -> float:
     return float(optimal_rate(problem).allocation[problem.best])
 
 
-def design_of(problem: Problem) -> Array:
-    """The G-optimal design of a problem, computed once."""
-    design: Array | None = problem.__dict__.get("_design")
-    if design is None:
-        design = g_optimal(problem).allocation.values
-        problem.__dict__["_design"] = design
-    return design
-
-
-def _restore(document: dict[str, Any]) -> Rule:
-    kind = RULES[document["rule"]]
-    problem = build(from_document(document["problem"]))
-    settings = dict(document["settings"])
-    if "allocation_followed" in settings:
-        settings["allocation"] = settings.pop("allocation_followed")
-    rule = kind(problem, recommendation=document["recommendation"], **settings)
-    for generator, state in zip(
-        (rule._rng, rule._recommend_rng), document["generators"], strict=True
-    ):
-        generator.bit_generator.state = state
-    for name, array in rule._state._asdict().items():
-        saved = np.array(document["state"][name], dtype=float)
-        if saved.shape != array.shape and saved.size:
-            raise ValueError(f"{name}: expected shape {array.shape}, got {saved.shape}")
-        if not np.all(np.isfinite(saved)):
-            raise ValueError(f"{name}: expected finite numbers")
-        with np.errstate(invalid="ignore"):  # beyond the largest integer: told below
-            array[...] = saved.reshape(array.shape)
-        if np.any(array != saved.reshape(array.shape)):
-            raise ValueError(f"{name}: expected whole numbers")
-    if isinstance(rule, FixedAllocation):  # which adding up to 1 anew may have rounded
-        rule.allocation_followed = rule._state.plan.tolist()
-    _check_state(rule)
-    return rule
-
-
-def _check_state(rule: Rule) -> None:
-    """Refuse a state that no pulls could have led to."""
-    state, geometry = rule._state, rule._geometry
-    for name in ("weights", "plan"):
-        shares = getattr(state, name)
-        if shares.min() < 0 or abs(shares.sum() - 1) > 1e-9:
-            raise ValueError(f"{name}: expected shares with sum 1")
-    if min(map(np.min, (state.counts, state.pulls - state.counts, state.clock, state.gap))) < 0:
-        raise ValueError("counts, pulls, clock and gap: expected no negative number")
-    if state.clock[2] > state.clock[0] or state.clock[1] != state.pulls.sum():
-        raise ValueError("clock: it does not go with the pulls")
-    rule.posterior  # noqa: B018 (which checks the sums against the counts)
-    fresh = state._replace(**{name: getattr(state, name).copy() for name in KEPT})
-    _engine.refresh(geometry, fresh, rule._work)
-    spread = geometry.noise[:, np.newaxis] * np.sqrt(fresh.variances)
-    off = [
-        np.abs(means - fresh.candidate_means) > ROUNDING * (spread + np.abs(fresh.candidate_means))
-        for means in (state.candidate_means, state.means @ geometry.candidates.T)
-    ]
-    off.append(np.abs(state.variances - fresh.variances) > ROUNDING * fresh.variances)
-    size = np.linalg.norm(fresh.lower, axis=1, keepdims=True)
-    off.append(np.abs(state.lower - fresh.lower) > ROUNDING * size)
-    if any(map(np.any, off)):
-        raise ValueError("lower, means and variances do not go with the counts and sums")
+RULES: dict[str, type[Rule]] = {
+    rule.__name__: rule
+    for rule in (
+        BLFAIPS, PEPS, LinearThompson, TopTwo, FixedAllocation, Uniform, GOptimal, Oracle,
+        BestResponse, PlugIn,
+    )
+}  # fmt: skip

@@ -23,7 +23,7 @@ from bayes_feasible.alternative import Alternative
 from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.rate import optimal_rate, smallest_exponents
-from bayes_feasible.rules import Rule
+from bayes_feasible.rule import Rule
 
 WORTH_PROCESSES = 1_000_000  # rounds
 ERROR_DRAWS = 512  # for triple overlaps, which matter in the first rounds only

@@ -10,7 +10,6 @@ from scipy import stats
 import bayes_feasible as bf
 from bayes_feasible import _choose, _engine
 from bayes_feasible._engine import NOBODY, REFRESH, draw_alternative
-from bayes_feasible.rules import design_of
 
 FALSE_ALARM = 1e-5  # of each comparison of laws
 DRAWS = 20_000
@@ -29,7 +28,7 @@ class Learner:
 
     def __init__(self, problem):
         self.problem = problem
-        self.geometry = _engine.geometry(problem, design_of(problem))
+        self.geometry = _engine.geometry(problem)
         self.state = _engine.initial_state(problem, self.geometry)
         self.work = _engine.scratch(self.geometry)
 

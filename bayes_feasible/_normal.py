@@ -77,20 +77,21 @@ def log_orthant(first: float, second: float, correlation: float) -> float:
     residual = math.sqrt((1.0 - correlation) * (1.0 + correlation))
     start, length = _orthant_range(h, k, correlation, residual)
     cuts = _orthant_cuts(start, length, k, correlation, residual)
-    values = np.empty(NODES.size * (cuts.size - 1))
-    position = 0
+    top, total = -np.inf, 0.0  # the integral is e^top times the total
     for panel in range(cuts.size - 1):
         half = 0.5 * (cuts[panel + 1] - cuts[panel])
         if half <= 0.0:
             continue
-        for node, weight in zip(NODES, WEIGHTS):  # noqa: B905 (numba has no strict)
-            s = cuts[panel] + half * (1.0 + node)
+        for node in range(NODES.size):
+            s = cuts[panel] + half * (1.0 + NODES[node])
             inner = (correlation * start - k) / residual + correlation / residual * s
-            values[position] = math.log(weight * half) - s * (start + 0.5 * s) + log_ndtr(inner)
-            position += 1
-    used = values[:position]
-    top = used.max()
-    return -0.5 * start * start - HALF_LOG_2PI + top + math.log(np.sum(np.exp(used - top)))
+            value = math.log(WEIGHTS[node] * half) - s * (start + 0.5 * s) + log_ndtr(inner)
+            if value > top:
+                total = total * math.exp(top - value) + 1.0
+                top = value
+            else:
+                total += math.exp(value - top)
+    return -0.5 * start * start - HALF_LOG_2PI + top + math.log(total)
 
 
 @njit(cache=True, error_model="numpy")
@@ -112,9 +113,12 @@ def _orthant_cuts(start, length, k, correlation, residual):
     cuts = np.empty(9)
     cuts[0], cuts[1], cuts[2], cuts[3] = 0.0, length / 8, length / 2, length
     for i, steps in enumerate((-8.0, -3.0, 0.0, 3.0, 8.0)):
-        step = length
+        cut = length
         if correlation != 0.0:
-            step = (k + steps * residual) / correlation - start
-        cuts[4 + i] = min(max(step, 0.0), length)
-    cuts.sort()
+            cut = min(max((k + steps * residual) / correlation - start, 0.0), length)
+        place = 4 + i
+        while cuts[place - 1] > cut:  # insert it in order
+            cuts[place] = cuts[place - 1]
+            place -= 1
+        cuts[place] = cut
     return cuts

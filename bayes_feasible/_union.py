@@ -103,9 +103,10 @@ def draw_counts(rng, normals, offsets, events):
     """For a draw given each listed event, how many events contain it."""
     counts = np.empty(events.size)
     point = np.empty((1, *normals.shape[1:]))
+    only = len(point) - 1  # a plain 0 would be compiled for anew
     for draw in range(events.size):
-        draw_event(rng, normals, offsets, events[draw], point, 0)
-        counts[draw] = count_events(normals, offsets, point, 0, events[draw])
+        draw_event(rng, normals, offsets, events[draw], point, only)
+        counts[draw] = count_events(normals, offsets, point, only, events[draw])
     return counts
 
 

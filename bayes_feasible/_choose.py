@@ -168,7 +168,7 @@ def restart(options, geo, state, work):
             refresh(geo, state, work)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", inline="always")
 def choose_game(options, geo, state, work, rng):
     """BLFAIPS and PEPS: a draw from the alternative set against the max-learner's weights."""
     state.clock[0] += 1
@@ -184,7 +184,7 @@ def choose_game(options, geo, state, work, rng):
     return arm
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", inline="always")
 def choose_best_response(options, geo, state, work, rng):
     """The nearest alternative against the max-learner's weights, tracked.
 
@@ -206,7 +206,7 @@ def choose_best_response(options, geo, state, work, rng):
     return arm
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", inline="always")
 def choose_top_two(options, geo, state, work, rng):
     """A leader from one draw, a challenger from a draw under which the leader is not best."""
     state.clock[0] += 1
@@ -233,7 +233,7 @@ def choose_top_two(options, geo, state, work, rng):
     return pull_for(geo, state, work, challenger)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", inline="always")
 def choose_thompson(options, geo, state, work, rng):
     """The best feasible candidate of one posterior draw."""
     state.clock[0] += 1
@@ -246,14 +246,14 @@ def choose_thompson(options, geo, state, work, rng):
     return pull_for(geo, state, work, candidate)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", inline="always")
 def choose_fixed(options, geo, state, work, rng):
     """An arm drawn from one allocation."""
     state.clock[0] += 1
     return pick(state.plan, 1.0, rng)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", inline="always")
 def choose_plug_in(options, geo, state, work, rng):
     """Track the plan, which is made outside; see `plan_due`."""
     state.clock[0] += 1
@@ -282,7 +282,7 @@ class World(NamedTuple):
     noise: Array  # (1 + constraint,)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", inline="always")
 def pull(geo, state, work, world, reward_rng, cost_rng, arm, seen):
     """Pull an arm and learn from it.
 

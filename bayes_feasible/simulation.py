@@ -63,7 +63,7 @@ def simulate(
     replicates : int
         How often each rule runs. Replicate i meets the same noise under every rule.
     checkpoints : whole numbers, optional
-        After how many pulls to look; by default 1, 2, 5, 10, ... up to the horizon.
+        After how many pulls to look; by default 10, 20, 50, 100, ... and the horizon.
     seed : int
         The same seed gives the same numbers whatever the number of workers or their order.
     executor : object with `submit`, or False, optional
@@ -91,7 +91,7 @@ def simulate(
     times = _times(checkpoints, horizon)
     seeds = _check.seed_sequence(seed).spawn(replicates)
     for name, factory in rules.items():  # compiles, once for all workers, and finds mistakes
-        _replicate(instance, name, factory, times[:1], seeds[0])
+        _replicate(instance, name, factory, np.ones(1, dtype=np.int64), seeds[0])
     tasks = [
         (name, first)
         for first in range(0, replicates, _chunk(replicates, horizon))
@@ -237,7 +237,7 @@ def _recommended(rule: Any, candidates: int) -> int:
 
 def _times(checkpoints: Any, horizon: int) -> NDArray[np.int64]:
     if checkpoints is None:
-        powers = range(math.ceil(math.log10(horizon)) + 1)
+        powers = range(1, math.ceil(math.log10(horizon)) + 1)
         steps = {m * 10**p for p in powers for m in (1, 2, 5)} | {horizon}
         return np.array(sorted(step for step in steps if step <= horizon))
     times = np.asarray(checkpoints)

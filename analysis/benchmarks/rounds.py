@@ -247,7 +247,7 @@ def whole_study(replicates: int = 50) -> None:
         rows.append([name, f"{sum(taken):.1f}"])
     print(
         f"{len(RULES)} rules × 3 instances × {replicates} replicates × {HORIZON} rounds, "
-        "with exact errors and efficiencies at 11 checkpoints"
+        "with exact errors and efficiencies at 8 checkpoints"
     )
     print(text_table(["simulate", "seconds"], rows), end="\n\n", flush=True)
 

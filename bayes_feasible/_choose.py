@@ -1,7 +1,8 @@
 """Which arm to pull next: a compiled step for each rule, and the loop around it.
 
 `choose_...` names an arm and moves the state on; `run_...` is the whole experiment: choose, pull,
-learn. `ask`/`tell` and `simulate` go through the same `choose_...` and `learn`.
+learn. `ask`/`tell` and `simulate` go through the same `choose_...` and `learn`. The steps are
+written into their loops before compilation, so that a loop is compiled once, not once a layer.
 """
 
 from typing import NamedTuple

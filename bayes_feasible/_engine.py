@@ -8,6 +8,8 @@ afresh from the counts and sums, so that rounding never adds up.
 
 Blocks: 0 is the reward, then the constraints with a finite threshold. A constraint that never
 binds takes no part, and so changes nothing.
+
+Small functions are forced inline: handing over the arrays costs more than what is done with them.
 """
 
 import math

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ _MISTAKE = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rate:
     r"""The optimal rate :math:`\Gamma`, certified, and the allocation that reaches it.
 
@@ -61,11 +62,25 @@ class Rate:
     value: float
     lower: float
     upper: float
-    allocation: xr.DataArray
     hardest: int | None
     mistake: str
-    weights: xr.DataArray
-    exponents: xr.DataArray
+    problem: Problem
+    arrays: tuple[Array, Array, Array]  # allocation, weights, exponents; labelled when asked for
+
+    @cached_property
+    def allocation(self) -> xr.DataArray:
+        """The optimal shares of the pulls, over `arm`."""
+        return _over(self.problem, "arm", self.arrays[0], "allocation")
+
+    @cached_property
+    def weights(self) -> xr.DataArray:
+        """How much each candidate matters, over `candidate`."""
+        return _over(self.problem, "candidate", self.arrays[1], "weight")
+
+    @cached_property
+    def exponents(self) -> xr.DataArray:
+        """The exponents under `allocation`, over `candidate`."""
+        return _over(self.problem, "candidate", self.arrays[2], "exponent")
 
     @property
     def gap(self) -> float:
@@ -288,21 +303,16 @@ def _solve(arms: Array, rank: int, pieces: _Pieces, target: float) -> tuple[Arra
 
 
 def _rate(instance: Instance, weights: Array, value: Array, dual: Array, upper: float) -> Rate:
-    problem = instance.problem
     lower = min(float(value.min()), upper)
     hardest = int(np.argmax(dual)) if dual.any() else None
-    by_candidate = _over(problem, "candidate", dual, "weight")
-    exponent = by_candidate.copy(data=value)  # much cheaper than to build its index again
-    exponent.name = "exponent"
     return Rate(
         value=lower,
         lower=lower,
         upper=float(upper),
-        allocation=_over(problem, "arm", weights, "allocation"),
         hardest=hardest,
         mistake="" if hardest is None else _MISTAKE[str(instance.kind[hardest])],
-        weights=by_candidate,
-        exponents=exponent,
+        problem=instance.problem,
+        arrays=(weights, dual, value),
     )
 
 

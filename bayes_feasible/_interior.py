@@ -107,12 +107,13 @@ def _newton_matrix(product, gradient, white_arms, white, coefficients, owner, st
     """
     weights, slack, dual, arm_dual = state
     arms, pieces = product.shape
-    square = product * product
+    square = np.empty_like(product)
     bent, flattened, steep = np.empty_like(product), np.empty_like(product), np.empty_like(gradient)
     for k in range(pieces):
         factor = 2 * dual[owner[k]] * coefficients[k]
         size = dot(white[k], white[k])
         for i in range(arms):
+            square[i, k] = product[i, k] * product[i, k]
             bent[i, k] = factor * product[i, k]
             flattened[i, k] = factor * size * square[i, k]
     for z in range(dual.size):
@@ -139,18 +140,27 @@ def _newton_step(matrix, factor, gradient, ratio, first, second):
     Refinement with the two unknowns apart restores them.
     """
     step, change = np.zeros_like(first), np.zeros_like(second)
-    left, other, before = first, second, np.inf
+    left, other, before = first, second.copy(), np.inf
+    scaled = np.empty_like(second)
     for _ in range(1 + REFINEMENTS):
-        extra = cholesky_solve(factor, moved(left, 1.0, times(gradient, ratio * other)))
-        new_step = moved(step, 1.0, extra)
-        new_change = change + ratio * moved(other, -1.0, transposed_times(gradient, extra))
+        for z in range(ratio.size):
+            scaled[z] = ratio[z] * other[z]
+        extra = cholesky_solve(factor, moved(left, 1.0, times(gradient, scaled)))
+        new_step, new_change = moved(step, 1.0, extra), moved(change, 1.0, scaled)
+        told = transposed_times(gradient, extra)
+        for z in range(ratio.size):
+            new_change[z] -= ratio[z] * told[z]
         left = moved(first, -1.0, times(matrix, new_step))
         left = moved(left, 1.0, times(gradient, new_change))
-        size = np.abs(left).max()
+        size = 0.0
+        for i in range(left.size):
+            size += abs(left[i])
         if not size < before:
             break
         step, change, before = new_step, new_change, size
-        other = moved(second, -1.0, transposed_times(gradient, step)) - change / ratio
+        told = transposed_times(gradient, step)
+        for z in range(ratio.size):
+            other[z] = second[z] - told[z] - change[z] / ratio[z]
     return step, change
 
 

@@ -6,6 +6,7 @@ in what a pull showed, `recommend` answers.
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,7 +27,7 @@ KEPT = ("lower", "means", "candidate_means", "variances")  # of a state: follow 
 ROUNDING = 1e-3  # of them, at the very most: beyond it they were not computed from the rest
 
 
-class Rule:
+class Rule(ABC):
     """What all rules share.
 
     Parameters
@@ -67,9 +68,9 @@ class Rule:
         self._work = _engine.scratch(self._geometry)
         self._options = self._configure(problem)
 
+    @abstractmethod
     def _configure(self, problem: Problem | Instance) -> Options:
         """Options of the compiled step; may prepare the state."""
-        raise NotImplementedError
 
     def ask(self, n: int | None = None) -> Any:
         """The arm to pull next; or an array of `n` arms to pull before the next `tell`."""

@@ -83,10 +83,10 @@ class Rule(ABC):
         step = type(self)._step
         return int(step(self._options, self._geometry, self._state, self._work, self._rng))
 
-    def _plan(self) -> None:
+    def _plan(self) -> None:  # noqa: B027 (most rules need none)
         """Solve for the allocation to follow, if that is due before the next round."""
 
-    def _resumed(self) -> None:
+    def _resumed(self) -> None:  # noqa: B027 (most rules need none)
         """What is left to do after the state was read from a file."""
 
     def tell(self, arm: Any, reward: Any, cost: Any = None) -> None:

@@ -62,8 +62,10 @@ class BLFAIPS(Rule):
         super().__init__(problem, seed, recommendation=recommendation)
 
     def _scale(self) -> float:
-        if self.eta != "paper":
-            return 1.0 / float(self.eta)
+        return self._paper_scale() if self.eta == "paper" else 1.0 / float(self.eta)
+
+    def _paper_scale(self) -> float:
+        """One over the paper's eta."""
         norm = self.arm_norm or float(np.linalg.norm(self.problem.arms, axis=1).max())
         radius = self.parameter_radius
         if radius is None:
@@ -134,19 +136,13 @@ class PEPS(BLFAIPS):
             )
         options = super()._configure(problem)
         if self.learner == "hedge":
-            spread = self._paper_range()
+            spread = self._paper_scale() / 2.0
             rounds = float(self.horizon or 1)
             rate = np.sqrt(8 * np.log(len(self.problem.arms)) / rounds) / spread
             options = options._replace(rate=float(max(rate, 1e-300)))
         if self.horizon is None:
             options = options._replace(restart=1 if self.keep_data else 2)
         return options
-
-    def _paper_range(self) -> float:
-        eta, self.eta = self.eta, "paper"
-        scale = self._scale()
-        self.eta = eta
-        return scale / 2.0
 
 
 class LinearThompson(Rule):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bayes_feasible.design import g_optimal as g_optimal
     from bayes_feasible.files import load as load
     from bayes_feasible.files import save as save
+    from bayes_feasible.history import History as History
     from bayes_feasible.instance import Instance as Instance
     from bayes_feasible.posterior import Posterior as Posterior
     from bayes_feasible.problem import Problem as Problem
@@ -47,6 +48,7 @@ _HOME = {
     "BestResponse": "rules",
     "FixedAllocation": "rules",
     "GOptimal": "rules",
+    "History": "history",
     "Instance": "instance",
     "LinearThompson": "rules",
     "Oracle": "rules",

@@ -7,14 +7,16 @@ from pkgutil import walk_packages
 import pytest
 
 import bayes_feasible
+import bayes_feasible.analysis as bayes_feasible_analysis
+import bayes_feasible.models as bayes_feasible_models
 
-MODULES = ["bayes_feasible"] + [
+FOLDERS = [bayes_feasible, bayes_feasible_models, bayes_feasible_analysis]
+MODULES = [folder.__name__ for folder in FOLDERS] + [
     module.name
-    for module in walk_packages(bayes_feasible.__path__, "bayes_feasible.")
+    for folder in FOLDERS  # models/ and analysis/ do not lie inside bayes_feasible/
+    for module in walk_packages(folder.__path__, f"{folder.__name__}.")
     if "benchmarks" not in module.name
 ]
-# The folders models/ and analysis/ are subpackages that do not lie inside bayes_feasible/.
-MODULES += ["bayes_feasible.models", "bayes_feasible.analysis.study"]
 
 
 @pytest.mark.parametrize("name", MODULES)

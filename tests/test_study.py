@@ -7,7 +7,7 @@ from scipy.special import log_ndtr, logsumexp
 
 import bayes_feasible as bf
 from bayes_feasible._atomic import replaced
-from bayes_feasible.analysis import figures, study
+from bayes_feasible.analysis import curves, figures, study
 
 REFERENCE = {0.1: 0.00113559, 0.2: 0.00415741, 0.3: 0.00861884}  # from a semidefinite program
 
@@ -28,7 +28,7 @@ def test_rates_are_the_reference_values(result):
 def test_the_posterior_mean_is_the_truth():
     instance = bf.instances.random_ball(d=4, k=9, seed=3)
     counts = np.array([3, 0, 10, 1, 250, 1, 0, 7, 100_000])
-    posterior = study.posterior_at_truth(instance, counts)
+    posterior = curves.posterior_at_truth(instance, counts)
     np.testing.assert_allclose(posterior.mean_reward, instance.theta_reward, atol=1e-12)
     np.testing.assert_allclose(posterior.mean_cost, instance.theta_cost, atol=1e-12)
     assert posterior.counts.tolist() == counts.tolist()
@@ -37,7 +37,7 @@ def test_the_posterior_mean_is_the_truth():
 def test_arms_that_do_not_span_the_truth_are_refused():
     instance = bf.instances.end_of_optimism()
     with pytest.raises(ValueError, match=r"allocation: the arms it pulls, \[0\], do not span"):
-        study.error_curve(instance, [1.0, 0.0, 0.0, 0.0, 0.0], [100])
+        curves.error_curve(instance, [1.0, 0.0, 0.0, 0.0, 0.0], [100])
 
 
 def test_pulls_are_whole_and_none_is_lost():
@@ -45,11 +45,11 @@ def test_pulls_are_whole_and_none_is_lost():
     for _ in range(50):
         shares = rng.dirichlet(np.full(6, 0.3))
         time = int(rng.integers(1, 1000))
-        pulls = study.whole_pulls(shares, time)
+        pulls = curves.whole_pulls(shares, time)
         assert pulls.sum() == time
         assert np.all(np.abs(pulls - time * shares) < 1)
     with pytest.raises(ValueError, match="allocation: expected shares that add up to 1"):
-        study.whole_pulls([0.5, 0.4], 10)
+        curves.whole_pulls([0.5, 0.4], 10)
 
 
 def test_the_curve_is_the_union_bound_where_overlaps_vanish(result):

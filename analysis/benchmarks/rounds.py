@@ -35,7 +35,7 @@ from bayes_feasible import (
 from bayes_feasible._engine import pick, weigh_chances, weigh_events
 from bayes_feasible._normal import tail_excess
 from bayes_feasible.analysis.benchmarks import plain_numpy
-from bayes_feasible.analysis.study import text_table
+from bayes_feasible.analysis.tables import text_table
 from bayes_feasible.simulation import Environment
 
 ETAS: dict[str, float | str] = {"paper": "paper", "1": 1.0}

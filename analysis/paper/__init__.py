@@ -1,0 +1,1 @@
+"""The experiments and claims of the paper, run and reported."""

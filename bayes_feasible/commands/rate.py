@@ -1,0 +1,109 @@
+"""`bayes-feasible rate`."""
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from bayes_feasible.commands import _output as output
+from bayes_feasible.commands import _source as source
+
+if TYPE_CHECKING:
+    from xarray import DataArray
+
+    from bayes_feasible.instance import Instance
+    from bayes_feasible.rate import Rate
+
+SHOWN = 20  # rows of a table
+
+
+def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    """Declare the arguments."""
+    rate = add_parser(
+        "rate",
+        help="the optimal rate of an instance",
+        description="The fastest possible decay of the probability of error, with a certificate, "
+        "the allocation of pulls that reaches it, and the mistake that is hardest to rule out.",
+        epilog="examples: bayes-feasible rate --instance end_of_optimism alpha=0.2; "
+        "bayes-feasible rate --instance random_ball d=5 k=20 seed=1 --json; "
+        "bayes-feasible rate drug.toml",
+    )
+    source.add(rate)
+    rate.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    rate.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the rate."""
+    instance = source.instance(options)
+    from bayes_feasible.rate import optimal_rate
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rate = optimal_rate(instance)
+    for warning in caught:
+        print(f"bayes-feasible rate: warning: {warning.message}", file=sys.stderr)
+    if options.json:
+        print(json.dumps(output.plain(_rate_fields(instance, rate)), indent=2, ensure_ascii=False))
+    else:
+        print(_rate_text(instance, rate))
+
+
+def _rate_fields(instance: "Instance", rate: "Rate") -> dict[str, Any]:
+    """What the command reports, by name."""
+    problem = instance.problem
+    return {
+        "rate": rate.value,
+        "lower": rate.lower,
+        "upper": rate.upper,
+        "best": problem.name(instance.best),
+        "hardest": None if rate.hardest is None else problem.name(rate.hardest),
+        "mistake": rate.mistake,
+        "allocation": _by_name(rate.allocation),
+        "exponents": _by_name(rate.exponents),
+    }
+
+
+def _by_name(values: "DataArray") -> dict[str, float]:
+    names = values.coords[values.dims[0]].values
+    return {str(name): float(value) for name, value in zip(names, values.values, strict=True)}
+
+
+def _rate_text(instance: "Instance", rate: "Rate") -> str:
+    fields = _rate_fields(instance, rate)
+    hardest = "nothing: no mistake is possible"
+    if rate.hardest is not None:
+        hardest = f"{fields['hardest']} ({fields['mistake']})"
+    shares = sorted(fields["allocation"].items(), key=lambda item: -item[1])
+    kinds = dict(zip(fields["exponents"], instance.kind, strict=True))
+    exponents = sorted(fields["exponents"].items(), key=lambda item: item[1])
+    return "\n".join(
+        [
+            f"Γ = {rate.value:.10g} nats per pull, certified to lie between "
+            f"{rate.lower:.12g} and {rate.upper:.12g}",
+            f"Best feasible candidate: {fields['best']}",
+            f"Hardest to rule out: {hardest}",
+            "",
+            "Optimal allocation w*: arms that get pulls, and their shares",
+            _first_rows(
+                ["arm", "share"], [[arm, f"{share:.6f}"] for arm, share in shares if share > 0]
+            ),
+            "",
+            "Exponent of each candidate under w*: the smallest is Γ",
+            _first_rows(
+                ["candidate", "exponent", "kind"],
+                [[name, f"{value:.8g}", str(kinds[name])] for name, value in exponents],
+            ),
+        ]
+    )
+
+
+def _first_rows(header: list[str], rows: list[list[str]]) -> str:
+    """A table that fits a screen."""
+    from bayes_feasible.analysis.tables import text_table
+
+    table = text_table(header, rows[:SHOWN])
+    hidden = len(rows) - SHOWN
+    return f"{table}\n... and {hidden} more (--json shows all)" if hidden > 0 else table

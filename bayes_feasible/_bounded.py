@@ -24,6 +24,7 @@ from scipy.special import log_ndtr as scipy_log_ndtr
 
 from bayes_feasible._check import Array
 from bayes_feasible._normal import HALF_LOG_2PI, log_ndtr, tail_excess
+from bayes_feasible._span import smallest
 
 MOST_DRAWS = 2**22
 
@@ -67,7 +68,7 @@ def ball_multiplier(centre, precision, vector, limit, radius, mode):
         return -1.0  # the half-space (or the condition 0 >= limit) misses the ball
     if constrained_mode(centre, precision, vector, limit, 0.0, mode) <= radius * radius:
         return 0.0
-    low, high = 0.0, precision.min()  # from below: bisection then resolves the multiplier itself
+    low, high = 0.0, smallest(precision)  # from below, to resolve the multiplier itself
     while constrained_mode(centre, precision, vector, limit, high, mode) > radius * radius:
         low, high = high, 8.0 * high
         if high > 1e200:
@@ -121,7 +122,7 @@ def tilt_multiplier(centre, precision, vector, limit, radius, mode):
     factor = ball_multiplier(centre, precision, vector, limit, radius, mode)
     if factor < 0.0 or mean_square(centre, precision, vector, limit, factor) <= radius * radius:
         return factor
-    low, high = factor, max(8.0 * factor, precision.min())
+    low, high = factor, max(8.0 * factor, smallest(precision))
     while high < 1e200 and mean_square(centre, precision, vector, limit, high) > radius * radius:
         low, high = high, 8.0 * high
     for _ in range(40):

@@ -29,6 +29,7 @@ from bayes_feasible._engine import (
     solve,
 )
 from bayes_feasible._hedge import adahedge, weigh
+from bayes_feasible._span import INNER
 
 
 class Options(NamedTuple):
@@ -42,7 +43,7 @@ class Options(NamedTuple):
     restart: int = 0  # 1 doubles: forget weights at rounds 1, 2, 4, ...; 2 forgets the data too
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def pull_for(geo, state, work, candidate):
     """The arm to pull to learn about a candidate: itself, or what lowers its variance most."""
     if geo.shared == 1:
@@ -59,7 +60,7 @@ def pull_for(geo, state, work, candidate):
     return best
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def leader_or_random(candidate_means, thresholds, rng):
     """The empirical best feasible candidate; a random one if none looks feasible."""
     leader = mean_best(candidate_means, thresholds)
@@ -81,7 +82,7 @@ def nearest_event(bounds):
     return nearest
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def lowest(values):
     """The index of the smallest value."""
     best = 0
@@ -122,7 +123,7 @@ def separate(geo, state, work, leader, event):
             work.loss[arm] -= weight * inner(geo.arms, arm, spare, row) ** 2
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**INNER, forceinline=True)
 def drawn_loss(arms, draw, loss):
     """Loss of each arm against the parameters drawn: `-Σ_b <x, draw_b>²`."""
     for arm in range(len(arms)):
@@ -131,7 +132,7 @@ def drawn_loss(arms, draw, loss):
             loss[arm] -= inner(arms, arm, draw, b) ** 2
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def hedge(rate, losses, weights, gap, loss):
     """Move the max-learner on."""
     if rate > 0.0:
@@ -142,7 +143,7 @@ def hedge(rate, losses, weights, gap, loss):
         gap[0] = adahedge(losses, weights, gap[0], loss)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def track(lag, shares, design, explore):
     """The arm that lags most behind its cumulative share of shares mixed with exploration."""
     best = 0
@@ -154,7 +155,7 @@ def track(lag, shares, design, explore):
     return best
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def restart(options, geo, state, work):
     """Forget the weights at rounds 1, 2, 4, ..., and the data too if the options say so."""
     rounds = state.clock[0] - 1

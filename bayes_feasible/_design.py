@@ -12,7 +12,16 @@ from numba import njit
 
 from bayes_feasible._interior import longest_step, moved
 from bayes_feasible._maximin import lowest
-from bayes_feasible._span import cholesky, cholesky_solve, dot, triangle, whiten
+from bayes_feasible._span import (
+    INNER,
+    cholesky,
+    cholesky_solve,
+    dot,
+    largest,
+    total,
+    triangle,
+    whiten,
+)
 
 WARM_UP = 20  # multiplicative steps on all arms before the first working set
 GROWTH = 8  # least number of arms that join the working set
@@ -29,7 +38,7 @@ def leverages(arms, weights):
     return white, leverage
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def _direction(factor, leverage, weights, arm_dual, center, before, arm_before):
     """Newton step towards weight times multiplier = center, with second-order correction."""
     aim, right = np.empty_like(weights), np.empty_like(weights)
@@ -48,7 +57,7 @@ def interior_point(arms, weights, arm_dual, aim):
     number, rank = arms.shape
     for _ in range(100):
         white, leverage = leverages(arms, weights)
-        if leverage.max() * weights.sum() <= (1 + aim) * rank:
+        if largest(leverage) * total(weights) <= (1 + aim) * rank:
             break
         matrix = np.empty((number, number))
         for i in range(number):

@@ -22,13 +22,16 @@ from numpy.typing import NDArray
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise
 from bayes_feasible._normal import log_ndtr, tail_excess
+from bayes_feasible._span import INNER
 from bayes_feasible.problem import Problem
 
 REFRESH = 4096
 PRUNE = 60.0  # an event e^-60 as probable as another cannot be seen in double precision
 CERTAIN = -9.0  # what holds from 9 standard deviations below holds in double precision
 NOBODY = -1
-VECTOR, HALF, SOLVED, LEADER = range(4)  # rows of `Work.spare`
+# Python's own integers would be literals to the compiler: a version of each function for each.
+REWARD = np.int64(0)  # the first block
+VECTOR, HALF, SOLVED, LEADER = np.arange(4)  # rows of `Work.spare`
 
 
 class Geometry(NamedTuple):
@@ -134,7 +137,7 @@ def scratch(geometry: Geometry) -> Work:
     )
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**INNER, forceinline=True)
 def forward(lower, vectors, row, result, to):
     """`result[to] = L^-1 vectors[row]`, where `lower` is L with its diagonal inverted.
 
@@ -147,7 +150,7 @@ def forward(lower, vectors, row, result, to):
         result[to, i] = total * lower[i, i]
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**INNER, forceinline=True)
 def backward(lower, vectors, row, result, to):
     """`result[to] = L^-T vectors[row]`."""
     for i in range(len(lower) - 1, -1, -1):
@@ -157,7 +160,7 @@ def backward(lower, vectors, row, result, to):
         result[to, i] = total * lower[i, i]
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**INNER, forceinline=True)
 def inner(left, row, right, other):
     """Inner product of two rows."""
     total = 0.0
@@ -166,7 +169,7 @@ def inner(left, row, right, other):
     return total
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**INNER, forceinline=True)
 def solve(lower, vectors, row, spare, result, to):
     """`result[to] = V^-1 v` for the row `v`; returns `v V^-1 v`. `spare[HALF]` is used."""
     forward(lower, vectors, row, spare, HALF)
@@ -174,7 +177,7 @@ def solve(lower, vectors, row, spare, result, to):
     return inner(spare, HALF, spare, HALF)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**INNER, forceinline=True)
 def update_triangle(lower, vectors, row):
     """Turn the triangle of `V` into that of `V + v v^T` for the row `v`, which is used up."""
     for k in range(len(lower)):
@@ -260,7 +263,7 @@ def mean_best(candidate_means, thresholds):
     return best
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**INNER, forceinline=True)
 def draw_posterior(rng, lower, root, spare, draw):
     """Deviations of a posterior draw from the means, over the noise, times `root`."""
     for b in range(len(draw)):
@@ -269,18 +272,18 @@ def draw_posterior(rng, lower, root, spare, draw):
         backward(lower, spare, VECTOR, draw, b)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**INNER, forceinline=True)
 def drawn_value(candidates, candidate_means, draw, noise, block, z):
     """Mean reward or cost of a candidate under drawn parameters."""
     return candidate_means[block, z] + noise[block] * inner(candidates, z, draw, block)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def drawn_best(candidates, candidate_means, draw, noise, thresholds):
     """The best feasible candidate under drawn parameters, or NOBODY."""
     best, value = NOBODY, -np.inf
     for z in range(len(candidates)):
-        reward = drawn_value(candidates, candidate_means, draw, noise, 0, z)
+        reward = drawn_value(candidates, candidate_means, draw, noise, REWARD, z)
         if reward > value:
             feasible = True
             for j in range(thresholds.size):
@@ -293,7 +296,7 @@ def drawn_best(candidates, candidate_means, draw, noise, thresholds):
     return best
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def measure_distances(candidates, lower, variances, leader, spare, distance):
     """Posterior variances (over the noise) of candidates' differences to the leader.
 
@@ -310,7 +313,7 @@ def measure_distances(candidates, lower, variances, leader, spare, distance):
             distance[z] = inner(spare, HALF, spare, HALF)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**INNER, forceinline=True)
 def bound(excess, noise, variance, root):
     """An excess in standard deviations; infinite where the variance is 0 and so it is known."""
     if variance > 0.0:
@@ -373,7 +376,7 @@ def weigh_events(bounds, log_probability):
     return top
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**INNER, forceinline=True)
 def log_tails(bounds, event):
     """Log-probability of one event."""
     value = 0.0
@@ -383,7 +386,7 @@ def log_tails(bounds, event):
     return value
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**INNER, forceinline=True)
 def weigh_chances(log_probability, top, chance):
     """Chances of the events relative to the likeliest, 0 for those that do not matter.
 
@@ -413,7 +416,7 @@ def pick(shares, total, rng):
     return last
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**INNER, forceinline=True)
 def push(rng, draw, block, vectors, row, sign, spare, solved, square, least, root):
     """Move a draw to where `sign * v @ draw[block]` exceeds `least` standard deviations.
 
@@ -425,7 +428,7 @@ def push(rng, draw, block, vectors, row, sign, spare, solved, square, least, roo
         draw[block, i] += step * spare[solved, i]
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**INNER, forceinline=True)
 def draw_event(geo, state, work, rng, leader, event, root):
     """Parameters given one event, into `work.draw`."""
     constraints, spare = geo.thresholds.size, work.spare
@@ -445,15 +448,15 @@ def draw_event(geo, state, work, rng, leader, event, root):
     for i in range(len(state.lower)):
         spare[VECTOR, i] = geo.candidates[z, i] - geo.candidates[leader, i]
         spare[SOLVED, i] -= spare[LEADER, i]
-    push(rng, work.draw, 0, spare, VECTOR, 1.0, spare, SOLVED, work.distance[z],
+    push(rng, work.draw, REWARD, spare, VECTOR, 1.0, spare, SOLVED, work.distance[z],
          work.bounds[event, 0], root)  # fmt: skip
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**INNER, forceinline=True)
 def count_events(candidates, candidate_means, draw, noise, thresholds, chance, leader, event):
     """How many of the events that matter contain the draw; its own counts without asking."""
     constraints = thresholds.size
-    reward = drawn_value(candidates, candidate_means, draw, noise, 0, leader)
+    reward = drawn_value(candidates, candidate_means, draw, noise, REWARD, leader)
     count = 1
     for e in range(chance.size):
         if e == event or chance[e] == 0.0:
@@ -463,7 +466,7 @@ def count_events(candidates, candidate_means, draw, noise, thresholds, chance, l
             count += cost > thresholds[e]
             continue
         z = e - constraints
-        inside = drawn_value(candidates, candidate_means, draw, noise, 0, z) >= reward
+        inside = drawn_value(candidates, candidate_means, draw, noise, REWARD, z) >= reward
         for j in range(constraints):
             if not inside:
                 break

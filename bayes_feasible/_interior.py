@@ -28,7 +28,17 @@ the `center`.
 import numpy as np
 from numba import njit
 
-from bayes_feasible._span import cholesky, cholesky_solve, dot, triangle, whiten
+from bayes_feasible._span import (
+    INNER,
+    cholesky,
+    cholesky_solve,
+    dot,
+    largest,
+    smallest,
+    total,
+    triangle,
+    whiten,
+)
 
 FASTEST = 1e-4  # smallest factor by which one step reduces the center
 CURVED = 0.2  # share of what the linear model promises that a step must leave of each exponent
@@ -37,7 +47,7 @@ REFINEMENTS = 2
 FLAT = 1e-9  # arm_dual in the Newton matrix: keeps rounding out of directions of no curvature
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def times(matrix, vector):
     """Matrix times vector, without the threads that a library would start for it."""
     result = np.empty(matrix.shape[0])
@@ -46,7 +56,7 @@ def times(matrix, vector):
     return result
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def transposed_times(matrix, vector):
     """Transposed matrix times vector."""
     result = np.zeros(matrix.shape[1])
@@ -82,7 +92,7 @@ def exponents(arms, weights, vectors, coefficients, owner, candidates):
     return total_by_owner(white, coefficients, owner, candidates), white, lower, order
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def _gradients(white_arms, white, coefficients, owner, candidates):
     """Products <x, y> (arm, piece) and gradients of the exponents (arm, candidate)."""
     arms, pieces = white_arms.shape[0], owner.size
@@ -96,7 +106,7 @@ def _gradients(white_arms, white, coefficients, owner, candidates):
     return product, gradient
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def _newton_matrix(product, gradient, white_arms, white, coefficients, owner, state):
     r"""The Newton matrix in the weights, without and with the multipliers eliminated.
 
@@ -132,7 +142,7 @@ def _newton_matrix(product, gradient, white_arms, white, coefficients, owner, st
     return matrix, eliminated
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def _newton_step(matrix, factor, gradient, ratio, first, second):
     """Solve matrix @ step - gradient @ change = first, gradient' @ step + change / ratio = second.
 
@@ -174,7 +184,7 @@ def longest_step(value, change):
     return longest
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def _direction(matrix, factor, gradient, slope, missing, state, center, before):
     """The step of all unknowns towards products equal to the center.
 
@@ -201,7 +211,7 @@ def _direction(matrix, factor, gradient, slope, missing, state, center, before):
     return step, slack_step, dual_step, arm_step
 
 
-@njit(cache=True)
+@njit(**INNER)
 def _step_sizes(state, step, share):
     """Sizes of the steps of (weights, slack) and of (dual, arm_dual) that stay positive."""
     primal = min(longest_step(state[0], step[0]), longest_step(state[1], step[1]))
@@ -209,7 +219,7 @@ def _step_sizes(state, step, share):
     return min(1.0, share * primal), min(1.0, share * other)
 
 
-@njit(cache=True)
+@njit(**INNER)
 def _mean_product(state, step, primal, other):
     """Mean of slack times dual and weight times arm_dual after a step."""
     total = dot(moved(state[0], primal, step[0]), moved(state[3], other, step[3]))
@@ -217,7 +227,7 @@ def _mean_product(state, step, primal, other):
     return total / (state[0].size + state[1].size)
 
 
-@njit(cache=True)
+@njit(**INNER)
 def _less_one(value, slack):
     """Value - 1 - slack."""
     result = np.empty_like(value)
@@ -226,7 +236,7 @@ def _less_one(value, slack):
     return result
 
 
-@njit(cache=True)
+@njit(**INNER)
 def _holds(value, slack):
     """Whether the exponents keep their share of what the slacks promise."""
     kept = True
@@ -281,7 +291,7 @@ def predictor_corrector(arms, vectors, coefficients, owner, candidates, state, a
         white_arms = whiten(lower, order, arms)
         product, gradient = _gradients(white_arms, white, coefficients, owner, candidates)
         slope = times(gradient, dual)
-        at_low, at_up = value.min() / weights.sum(), slope.max() / dual.sum()
+        at_low, at_up = smallest(value) / total(weights), largest(slope) / total(dual)
         if at_low > low_bound:
             low, low_bound = weights, at_low
         if at_up < up_bound:
@@ -301,7 +311,7 @@ def predictor_corrector(arms, vectors, coefficients, owner, candidates, state, a
         center = _mean_product(state, step, 0.0, 0.0)
         reduction = max(FASTEST, (_mean_product(state, step, primal, other) / center) ** 3)
         # The center must neither run far ahead of the bounds nor fall below what is needed.
-        relative = products * center / weights.sum()
+        relative = products * center / total(weights)
         reduction = max(reduction, 0.3 * target / relative)
         if at_up / at_low - 1 > 100 * relative:
             reduction = max(reduction, 0.5)
@@ -321,7 +331,7 @@ def predictor_corrector(arms, vectors, coefficients, owner, candidates, state, a
     return state, low, up, up_dual, low_bound, up_bound
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def _centrality(slope, state, center):
     """Largest dual residual, and largest relative deviation of a product from the center."""
     weights, slack, dual, arm_dual = state
@@ -334,7 +344,7 @@ def _centrality(slope, state, center):
     return residual, deviation
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def _barrier_change(old, weights, slack, center):
     """Change of sum(w) - c sum(log slack) - c sum(log w); infinite outside the domain."""
     change = 0.0
@@ -347,7 +357,7 @@ def _barrier_change(old, weights, slack, center):
     return change
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**INNER)
 def _clipped(dual, value, center):
     """Multipliers within a factor of 100 of central ones: others would spoil the next matrix."""
     for i in range(dual.size):
@@ -373,7 +383,7 @@ def barrier(arms, vectors, coefficients, owner, candidates, state, aim, target):
         white_arms = whiten(lower, order, arms)
         product, gradient = _gradients(white_arms, white, coefficients, owner, candidates)
         slope = times(gradient, dual)
-        at_low, at_up = value.min() / weights.sum(), slope.max() / dual.sum()
+        at_low, at_up = smallest(value) / total(weights), largest(slope) / total(dual)
         if at_low > low_bound:
             low, low_bound = weights, at_low
         if at_up < up_bound:
@@ -381,7 +391,7 @@ def barrier(arms, vectors, coefficients, owner, candidates, state, aim, target):
         if up_bound / low_bound - 1 <= aim:
             break
         residual, deviation = _centrality(slope, state, center)
-        needed = 0.3 * target * weights.sum() / products
+        needed = 0.3 * target * total(weights) / products
         if residual < 0.1 and deviation < 0.5 and center > needed:
             center *= 0.2
         matrix, factor = _newton_matrix(
@@ -389,7 +399,7 @@ def barrier(arms, vectors, coefficients, owner, candidates, state, aim, target):
         )
         step = _direction(matrix, factor, gradient, slope, rest[1], state, center, rest)
         primal, other = _step_sizes(state, step, 0.95)
-        decrease = -step[0].sum()
+        decrease = -total(step[0])
         for i in range(weights.size):
             decrease += center / weights[i] * step[0][i]
         for z in range(slack.size):

@@ -1,0 +1,37 @@
+"""`bayes-feasible doctor`."""
+
+import argparse
+import json
+from collections.abc import Callable
+
+UNSOUND = 1
+
+
+def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    """Declare the arguments."""
+    doctor = add_parser(
+        "doctor",
+        help="check the installation",
+        description="Check the versions, the cache of compiled code and, against reference values "
+        "in high precision, the numbers. The exit code is 1 if anything is not sound.",
+    )
+    doctor.add_argument("--json", action="store_true", help="print JSON instead of lines")
+    doctor.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print one line a finding, and what to do where something is wrong."""
+    from bayes_feasible.doctor import examine
+
+    findings = []
+    for finding in examine():
+        findings.append(finding)
+        if not options.json:
+            mark = "ok   " if finding.sound else "WRONG"
+            print(f"{mark}  {finding.subject:<24}  {finding.detail}", flush=True)
+    sound = all(finding.sound for finding in findings)
+    if options.json:
+        print(json.dumps([vars(finding) for finding in findings], indent=2))
+    else:
+        print("\nEverything is sound." if sound else "\nSomething is wrong: see the lines above.")
+    return 0 if sound else UNSOUND

@@ -1,0 +1,211 @@
+"""Is the installation sound? Versions, the cache of compiled code, and a self-test.
+
+The self-test compares with reference values that were computed in high precision and are shipped
+in `data/reference.json`. It takes a few seconds once the code is compiled.
+"""
+
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from packaging.requirements import Requirement
+
+import bayes_feasible as bf
+
+# Largest relative error of the logarithms and exponents in the table; of a union, in standard
+# errors, since it is sampled where more than two events overlap.
+PRECISION = 1e-10
+RATE_PRECISION = 1e-8
+STANDARD_ERRORS = 6.0  # a false alarm in 10^9
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes
+    ----------
+    subject : str
+    sound : bool
+    detail : str
+        What was seen and, where it is not sound, what to do.
+    """
+
+    subject: str
+    sound: bool
+    detail: str
+
+
+def examine() -> Iterator[Finding]:
+    """Look at the installation, one finding at a time, quickest first."""
+    yield Finding("Python", True, platform.python_version())
+    yield from map(_package, requirements())
+    yield _cache()
+    table = reference()
+    for subject, check in CHECKS.items():
+        yield _self_test(subject, check, table)
+
+
+def reference() -> dict[str, list[dict[str, Any]]]:
+    """The shipped table of reference values."""
+    text = files("bayes_feasible").joinpath("data", "reference.json").read_text(encoding="utf-8")
+    return json.loads(text)
+
+
+def requirements() -> list[Requirement]:
+    """What the package asks for, without the extras."""
+    declared = [Requirement(text) for text in importlib.metadata.requires("bayes_feasible") or ()]
+    return [need for need in declared if need.marker is None or need.marker.evaluate({"extra": ""})]
+
+
+def _package(need: Requirement) -> Finding:
+    try:
+        version = importlib.metadata.version(need.name)
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(need.name, False, f"not installed: pip install '{need}'")
+    if not need.specifier.contains(version, prereleases=True):
+        return Finding(need.name, False, f"{version} is too old: pip install '{need}'")
+    return Finding(need.name, True, version)
+
+
+def _cache() -> Finding:
+    """Whether compiled code can be kept: without it every process compiles anew."""
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    folder = Path(given) if given else Path(__file__).parent / "__pycache__"
+    kept = sum(1 for _ in folder.rglob("*.nbc")) if folder.is_dir() else 0
+    existing = folder
+    while not existing.exists():
+        existing = existing.parent
+    if os.access(existing, os.W_OK):
+        return Finding("compiled code", True, f"{kept} functions kept in {folder}")
+    return Finding(
+        "compiled code",
+        kept > 0,
+        f"{folder} cannot be written to: set NUMBA_CACHE_DIR to a folder that can, or half a "
+        "minute of compilation is repeated in every process",
+    )
+
+
+def _self_test(subject: str, check: Callable[[Any], float], table: dict[str, Any]) -> Finding:
+    start = time.perf_counter()
+    try:
+        error = check(table)
+    except Exception as failure:
+        return Finding(
+            subject,
+            False,
+            f"failed with {type(failure).__name__}: {failure}; reinstall the package",
+        )
+    seconds = time.perf_counter() - start
+    detail = f"largest error {error:.1g} of what is allowed, {seconds:.1f} s"
+    if not error <= 1:
+        return Finding(subject, False, f"{detail}; reinstall with the pinned versions")
+    return Finding(subject, True, detail)
+
+
+def _relative(value: float, expected: Any, allowed: float) -> float:
+    """The error as a share of what is allowed."""
+    number = float(expected)
+    if not math.isfinite(number):
+        return 0.0 if value == number else math.inf
+    return abs(value - number) / (allowed * max(abs(number), 1e-300))
+
+
+def check_tails(table: dict[str, Any]) -> float:
+    """Log tail probabilities, to ten thousand standard deviations and beyond."""
+    from bayes_feasible._normal import log_ndtr
+
+    return max(_relative(log_ndtr(-row["x"]), row["value"], PRECISION) for row in table["log_tail"])
+
+
+def posterior_of(row: dict[str, Any]) -> bf.Posterior:
+    """The posterior that a row of the table describes."""
+    problem = bf.Problem(
+        row["arms"],
+        row["thresholds"],
+        reward_noise=row["reward_noise"],
+        cost_noise=row["cost_noise"] or 1.0,
+    )
+    sums = np.array(row["sums"])
+    return bf.Posterior.from_sums(problem, row["counts"], sums[:, 0], sums[:, 1:])
+
+
+def check_events(table: dict[str, Any]) -> float:
+    """Log-probabilities of events, for every scale of arms and noise."""
+    worst = 0.0
+    for row in table["event"]:
+        posterior = posterior_of(row)
+        alternative = bf.Alternative(posterior.problem, row["candidate"])
+        values = alternative.event_log_probabilities(posterior).values
+        for value, expected in zip(values, row["values"], strict=True):
+            worst = max(worst, _relative(value, expected, PRECISION))
+    return worst
+
+
+def check_unions(table: dict[str, Any]) -> float:
+    """Log-probabilities of error: within six standard errors, and within the certain bounds."""
+    worst = 0.0
+    for seed, row in enumerate(table["union"]):
+        posterior = posterior_of(row)
+        alternative = bf.Alternative(posterior.problem, row["candidate"])
+        found = alternative.log_probability(posterior, seed=seed)
+        allowed = STANDARD_ERRORS * found.standard_error + PRECISION * max(abs(row["value"]), 1.0)
+        worst = max(worst, abs(found.value - row["value"]) / allowed)
+        if not found.lower - allowed <= row["value"] <= found.upper + allowed:
+            return math.inf
+    return worst
+
+
+def check_exponents(table: dict[str, Any]) -> float:
+    """Exponents of candidates under given allocations."""
+    worst = 0.0
+    for row in table["exponent"]:
+        problem = bf.Problem(
+            row["arms"],
+            row["thresholds"],
+            reward_noise=row["reward_noise"],
+            cost_noise=row["cost_noise"] or 1.0,
+        )
+        instance = bf.Instance(problem, row["theta_reward"], row["theta_cost"])
+        values = bf.exponents(instance, row["allocation"]).values
+        for value, expected in zip(values, row["values"], strict=True):
+            worst = max(worst, _relative(value, expected, RATE_PRECISION))
+    return worst
+
+
+def check_rates(table: dict[str, Any]) -> float:
+    """Optimal rates, and their certificates."""
+    worst = 0.0
+    for row in table["rate"]:
+        costs = row["costs"]
+        thresholds = () if costs is None else [row["threshold"]]
+        problem = bf.Problem(
+            np.eye(len(row["rewards"])),
+            thresholds,
+            reward_noise=row["reward_noise"],
+            cost_noise=row["cost_noise"],
+        )
+        rate = bf.optimal_rate(bf.Instance(problem, row["rewards"], costs))
+        worst = max(worst, _relative(rate.value, row["value"], RATE_PRECISION))
+        rounding = 1 + PRECISION
+        if not rate.lower <= rounding * row["value"] <= rounding**2 * rate.upper:
+            return math.inf
+    return worst
+
+
+CHECKS: dict[str, Callable[[Any], float]] = {
+    "log tail probabilities": check_tails,
+    "probabilities of events": check_events,
+    "probabilities of error": check_unions,
+    "exponents": check_exponents,
+    "optimal rates": check_rates,
+}

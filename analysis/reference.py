@@ -242,7 +242,7 @@ def _exponents() -> list[Case]:
                         [0.5 * scale, 0.75 * scale, 0.0],
                         [-0.25 * scale, scale, scale],
                     ],
-                    "theta_reward": [1.0, 0.5, -0.25],
+                    "theta_reward": [1.0, 0.25, -0.25],
                     "theta_cost": [[0.25, 0.5 + j, 0.125] for j in range(constraints)],
                     "thresholds": [0.375 * scale * (1 + j) for j in range(constraints)],
                     "reward_noise": 0.5,

@@ -1,0 +1,101 @@
+"""Pulls as a CSV table: a column `arm`, a column `reward`, a column for each constraint."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from bayes_feasible.history import History
+from bayes_feasible.problem import Problem
+
+
+def write_pulls(history: History) -> str:
+    """The pulls of a history, with the names of arms and constraints and every digit."""
+    problem = history.problem
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["arm", "reward", *(_column(name) for name in _constraints(problem))])
+    names = problem.coords["arm"].tolist()
+    for arm, reward, costs in zip(
+        history.arms.tolist(), history.rewards.tolist(), history.costs.tolist(), strict=True
+    ):
+        writer.writerow([names[arm], repr(reward), *map(repr, costs)])
+    return out.getvalue()
+
+
+def read_pulls(
+    text: str, problem: Problem, find_arm: Callable[[str], int]
+) -> tuple[list[int], list[float], list[list[float]]]:
+    """Arms, rewards and costs from a table with a header.
+
+    Parameters
+    ----------
+    text : str
+    problem : Problem
+    find_arm : function
+        Turns the name of an arm into its index, or raises a ValueError.
+    """
+    rows = csv.reader(io.StringIO(text.removeprefix("\ufeff")), strict=True)
+    try:
+        header = [cell.strip() for cell in next(rows, [])]
+        columns = _find_columns(header, problem)
+        arms: list[int] = []
+        rewards: list[float] = []
+        costs: list[list[float]] = []
+        for row in rows:
+            if not any(cell.strip() for cell in row):
+                continue
+            where = f"line {rows.line_num}"
+            if len(row) != len(header):
+                raise ValueError(f"{where}: expected {len(header)} cells, got {len(row)}")
+            try:
+                arms.append(find_arm(row[columns[0]].strip()))
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
+            first, *rest = (_number(row[i], f"{where}, {header[i]}") for i in columns[1:])
+            rewards.append(first)
+            costs.append(rest)
+    except csv.Error as error:
+        raise ValueError(f"line {rows.line_num}: {error}") from None
+    return arms, rewards, costs
+
+
+def _constraints(problem: Problem) -> list[Any]:
+    return problem.coords["constraint"].tolist()
+
+
+def _column(name: Any) -> str:
+    """The column of a constraint; one without a name is numbered."""
+    return name if isinstance(name, str) else f"cost_{name}"
+
+
+def _find_columns(header: list[str], problem: Problem) -> list[int]:
+    """Where arm, reward and the costs stand."""
+    expected = [["arm"], ["reward"]]
+    names = _constraints(problem)
+    for name in names:
+        expected.append([_column(name), f"cost_{name}", f"cost {name}"])
+    if len(names) == 1:
+        expected[2].append("cost")
+    columns = [_place(header, spellings) for spellings in expected]
+    surplus = [cell for i, cell in enumerate(header) if i not in columns]
+    if surplus:
+        wanted = ", ".join(spellings[0] for spellings in expected)
+        raise ValueError(f"line 1: column {surplus[0]!r} is not one of {wanted}")
+    return columns
+
+
+def _place(header: list[str], spellings: Iterable[str]) -> int:
+    first, *_ = spellings
+    found = [i for i, cell in enumerate(header) if cell in spellings]
+    if len(found) != 1:
+        problem = "is missing" if not found else "occurs more than once"
+        raise ValueError(f"line 1: column {first!r} {problem} (there are {', '.join(header)})")
+    return found[0]
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{where}: expected a number, got {text!r}") from None

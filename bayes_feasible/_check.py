@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 LARGEST = 1e100  # beyond this a square overflows
 SMALLEST = 1e-100  # below this (but for 0) a square underflows
+LARGEST_SHOWN = 1e80  # of a pull, so that sums over pulls stay below LARGEST
 
 Array = NDArray[np.float64]
 
@@ -107,6 +108,8 @@ def seed_sequence(value: Any) -> np.random.SeedSequence:
             n_children_spawned=value.n_children_spawned,
         )
     try:
+        if isinstance(value, bool):
+            raise TypeError("a truth value")
         return np.random.SeedSequence(value)
     except (TypeError, ValueError) as error:
         raise ValueError(
@@ -136,7 +139,12 @@ def pulls(
     if rewards.shape != (() if single else arms.shape):
         expected = "one number" if single else f"{arms.size} numbers, one a pull"
         raise ValueError(f"{names[1]}: expected {expected}, got shape {rewards.shape}")
-    return arms, np.atleast_1d(rewards), costs(names[2], cost, arms.size, constraints, single)
+    rewards, table = np.atleast_1d(rewards), costs(names[2], cost, arms.size, constraints, single)
+    for name, shown in zip(names[1:], (rewards, table), strict=True):
+        largest = np.abs(shown).max(initial=0.0)
+        if largest > LARGEST_SHOWN:
+            raise ValueError(f"{name}: expected at most {LARGEST_SHOWN:g}, got {largest:g}")
+    return arms, rewards, table
 
 
 def costs(name: str, value: Any, rows: int, constraints: int, single: bool = False) -> Array:
@@ -150,8 +158,8 @@ def costs(name: str, value: Any, rows: int, constraints: int, single: bool = Fal
         table = table.reshape(rows, constraints)
     if table.shape != (rows, constraints):
         raise ValueError(
-            f"{name}: expected shape {(rows, constraints)}, a column for each threshold, "
-            f"got {np.shape(value) if value is not None else 'nothing'}"
+            f"{name}: expected shape {(constraints,) if single else (rows, constraints)}, one "
+            f"for each threshold, got {np.shape(value) if value is not None else 'nothing'}"
         )
     return table
 
@@ -204,6 +212,10 @@ def names(name: str, value: list[Any] | None, size: int) -> NDArray[Any]:
         if max(map(abs, plain)) < 2**63:
             return np.array(plain)
         plain = [str(v) for v in plain]
+    try:
+        "".join(map(str, plain)).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name}: names must be text that can be written ({error})") from None
     if any("\0" in str(v) for v in plain):  # NumPy would drop it at the end of a name
         raise ValueError(f"{name}: names must not hold the character NUL, got {_short(plain)}")
     return np.array([str(v) for v in plain])

@@ -196,6 +196,6 @@ def likeliest_feasible(posterior: Posterior) -> int:
 
 def _probability(log_probability: float) -> str:
     """A probability for people, also where it is too small for a float."""
-    if log_probability > -690:
+    if log_probability > -690 or log_probability == -math.inf:
         return f"{math.exp(log_probability):.2g}"
     return f"10^{log_probability / math.log(10):.0f}"

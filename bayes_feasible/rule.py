@@ -4,6 +4,7 @@ A rule is a compiled step, options, and a state of plain arrays. `ask` names an 
 in what a pull showed, `recommend` answers.
 """
 
+import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
@@ -25,6 +26,11 @@ from bayes_feasible.recommendation import METHODS, Recommendation, most_probable
 
 KEPT = ("lower", "means", "candidate_means", "variances")  # of a state: follow from the rest
 ROUNDING = 1e-3  # of them, at the very most: beyond it they were not computed from the rest
+
+
+FILE_ERRORS = (
+    LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
 
 
 class Rule(ABC):
@@ -137,6 +143,12 @@ class Rule(ABC):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a JSON file, from which `load` goes on identically."""
+        from bayes_feasible.rules import RULES
+
+        if RULES.get(type(self).__name__) is not type(self):
+            raise ValueError(
+                f"{type(self).__name__} cannot be saved: `load` would not find a class of your own"
+            )
         document = {
             "rule": type(self).__name__,
             "recommendation": self.recommendation,
@@ -145,6 +157,7 @@ class Rule(ABC):
             "generators": [g.bit_generator.state for g in (self._rng, self._recommend_rng)],
             "state": {name: array.tolist() for name, array in self._state._asdict().items()},
         }
+        document["checksum"] = _checksum(document)
         text = json.dumps(document, indent=1, allow_nan=False)
         with replaced(path) as new:
             new.write_text(text, encoding="utf-8")
@@ -154,14 +167,22 @@ class Rule(ABC):
         """A rule from a file that `save` wrote."""
         try:
             document = json.loads(Path(path).read_text(encoding="utf-8"))
+            if document.pop("checksum") != _checksum(document):
+                raise ValueError("the checksum does not agree: the file was changed")
             return _restore(document)
-        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except FILE_ERRORS as error:
             raise ValueError(f"{path}: not a rule that was saved ({error!r})") from error
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={getattr(self, name)!r}" for name in self.settings)
         asked, told = int(self._state.clock[0]), int(self._state.pulls.sum())
         return f"{type(self).__name__}({asked} asked, {told} told{settings})"
+
+
+def _checksum(document: dict[str, Any]) -> str:
+    """Of what the document says, however it is laid out."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _restore(document: dict[str, Any]) -> Rule:

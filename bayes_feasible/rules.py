@@ -123,7 +123,9 @@ class PEPS(BLFAIPS):
             raise ValueError(f"learner: expected 'adahedge' or 'hedge', got {learner!r}")
         if learner == "hedge" and horizon is None:
             raise ValueError("horizon: the learner 'hedge' needs it for its learning rate")
-        self.learner, self.keep_data = learner, bool(keep_data)
+        if not isinstance(keep_data, bool):
+            raise ValueError(f"keep_data: expected True or False, got {keep_data!r}")
+        self.learner, self.keep_data = learner, keep_data
         super().__init__(
             problem, seed, eta=eta, exploration=exploration, arm_norm=arm_norm,
             parameter_radius=parameter_radius, recommendation=recommendation,

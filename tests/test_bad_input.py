@@ -534,3 +534,16 @@ def test_exact_numbers_of_other_types_are_numbers():
     exact = [[decimal.Decimal("0.5"), fractions.Fraction(1, 4)], [np.float32(2), np.int8(3)]]
     assert bf.Problem(exact).arms.tolist() == [[0.5, 0.25], [2, 3]]
     assert bf.Problem([[True, False]]).arms.tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: bf.BLFAIPS(bf.Problem([[1.0]]), seed=True), "seed: .*truth value"),
+        (lambda: bf.PEPS(bf.Problem([[1.0]]), keep_data="no"), "keep_data: .*'no'"),
+        (lambda: bf.Problem({"\ud800": [1.0]}), "names must be text that can be written"),
+    ],
+)
+def test_what_looks_like_something_else_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

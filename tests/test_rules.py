@@ -772,3 +772,45 @@ def test_rules_do_not_share_their_state():
     assert one.posterior.pulls == 1
     one.allocation[:] = 0.0
     assert one.allocation[0] == 1.0
+
+
+def test_a_saved_rule_that_was_changed_is_refused(tmp_path):
+    path = tmp_path / "rule.json"
+    rule = bf.BLFAIPS(bf.instances.end_of_optimism().problem)
+    rule.save(path)
+    document = json.loads(path.read_text())
+    document["state"]["losses"][0] -= 1.0
+    path.write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="checksum"):
+        bf.Rule.load(path)
+    path.write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="not a rule that was saved"):
+        bf.Rule.load(path)
+
+
+def test_a_rule_of_ones_own_is_not_saved_as_another(tmp_path):
+    class Own(bf.BLFAIPS):
+        pass
+
+    problem = bf.instances.end_of_optimism().problem
+    with pytest.raises(ValueError, match="Own cannot be saved"):
+        Own(problem).save(tmp_path / "rule.json")
+    Own.__name__ = "BLFAIPS"
+    with pytest.raises(ValueError, match="cannot be saved"):
+        Own(problem).save(tmp_path / "rule.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_pulls_show_stays_within_what_sums_can_hold():
+    rule = bf.BLFAIPS(bf.Problem([[1, 0], [0, 1]], thresholds=0.5))
+    with pytest.raises(ValueError, match=r"reward: expected at most 1e\+80"):
+        rule.tell(0, 1e90, 0.0)
+    rule.tell(0, 1e80, -1e80)
+    rule.tell(0, 1e80, 1e80)
+    assert rule.recommend().log_error <= 0
+
+
+def test_certainty_is_printed_as_probability_0():
+    posterior = bf.Posterior(bf.Problem([[1.0, 0.0]]))
+    rule = bf.Uniform(posterior.problem)
+    assert str(rule.recommend()).startswith("0; wrong with probability 0,")

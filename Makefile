@@ -8,7 +8,7 @@ SOURCES := $(shell find $(PACKAGES) -name '*.py' 2>/dev/null)
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help study test test-slow lint format bench constraints clean
+.PHONY: help study paper docs test test-slow coverage lint format bench constraints clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -16,11 +16,22 @@ help:  ## list the targets
 study: $(VENV)/.compiled  ## run the study
 	$(BIN)/bayes-feasible study
 
+paper: $(VENV)/.compiled  ## run the experiments and claims of the paper (in paper/)
+	$(BIN)/python -m bayes_feasible.analysis.paper --out paper
+
+docs: $(VENV)/.installed  ## build the documentation (in docs/_build)
+	$(BIN)/sphinx-build -W -q -b html docs docs/_build
+	@echo "written: docs/_build/index.html"
+
 test: lint $(VENV)/.compiled  ## lint, check types and run the quick tests
 	$(BIN)/pytest -m "not slow" -n auto --dist loadfile $(PYTEST)
 
 test-slow: $(VENV)/.compiled  ## run the slow tests
 	$(BIN)/pytest -m slow $(PYTEST)
+
+coverage: $(VENV)/.compiled  ## which lines the quick tests run
+	$(BIN)/pytest -m "not slow" -n auto --dist loadfile \
+		--cov=bayes_feasible --cov=models --cov-report=term:skip-covered $(PYTEST)
 
 lint: $(VENV)/.installed  ## check style and types
 	$(BIN)/ruff check $(PACKAGES) tests
@@ -65,5 +76,5 @@ constraints:  ## pin the newest versions of everything in constraints.txt
 	cp "$$fresh/pinned" constraints.txt
 
 clean:  ## remove .venv, caches and build products
-	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/_build *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find $(PACKAGES) tests -name __pycache__ -prune -exec rm -rf {} +

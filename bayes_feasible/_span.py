@@ -6,6 +6,7 @@ it: everything goes through a triangular factor of the weighted arms.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -13,7 +14,7 @@ from numba import njit
 # Sums may be re-ordered, which lets the compiler use vector registers; nothing else is relaxed.
 FAST = {"reassoc", "contract", "nsz"}
 # For what only compiled code calls: the door for Python would take as long to compile as the rest.
-INNER = {
+INNER: dict[str, Any] = {
     "cache": True,
     "error_model": "numpy",
     "no_cpython_wrapper": True,

@@ -1,124 +1,424 @@
-"""The study: how fast the posterior probability of error can fall, and that it does so.
+"""A study: rules on an instance, many times over, and the verdict; never losing work.
 
-For the "End of Optimism" instances: the optimal rate with its certificate, the optimal
-allocation, and the exact posterior probability of error under it, up to ten million pulls.
+The work is cut into parts, each written whole with a checksum as soon as it is computed. The
+same call again goes on where the last one stopped, however it stopped, and ends with the same
+bits as an undisturbed one, wherever the parts were computed.
 """
 
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from tqdm import tqdm
 
-from bayes_feasible._atomic import replaced
-from bayes_feasible.analysis.curves import error_curve
-from bayes_feasible.analysis.tables import text_table
-from bayes_feasible.instance import Instance
-from bayes_feasible.instances import end_of_optimism
-from bayes_feasible.rate import optimal_rate
+import bayes_feasible
+from bayes_feasible import _check
+from bayes_feasible._content import to_document
+from bayes_feasible.alternative import Alternative
+from bayes_feasible.analysis import executors, optimum, specification
+from bayes_feasible.analysis.executors import Result, Unfinished
+from bayes_feasible.analysis.parts import (
+    Part,
+    Work,
+    checksum,
+    cut,
+    from_bytes,
+    key_of,
+    to_dataset,
+    to_memory,
+)
+from bayes_feasible.analysis.specification import Checks, Specification, digest
+from bayes_feasible.analysis.study_folder import FIGURES, StudyFolder, locked
+from bayes_feasible.posterior import Posterior
+from bayes_feasible.simulation import Environment, Replicate, _dataset, _replicate, _start
 
-ALPHAS = (0.1, 0.2, 0.3)
-TIMES = tuple(round(10**exponent) for exponent in np.arange(2.0, 7.01, 0.25))
+WORTH_PROCESSES = 2_000_000  # rounds still to do
+VERDICT_CODE = (
+    "analysis.convergence",
+    "analysis.verdicts",
+    "analysis.decay",
+    "models.rate_regression",
+)
 
 
-def end_of_optimism_study(
-    alphas: Sequence[float] = ALPHAS, times: Sequence[int] = TIMES
-) -> xr.Dataset:
-    """Optimal rate, optimal allocation and error curve of each instance, over `alpha`.
+@dataclass(frozen=True)
+class Study:
+    """A finished study.
+
+    Attributes
+    ----------
+    folder : Path
+    specification : Specification
+    results : Dataset
+        What `simulate` gives.
+    optimum : Dataset
+        See `bayes_feasible.analysis.optimum.optimum`.
+    summary : Dataset or None
+        The verdict on each rule, see `bayes_feasible.analysis.convergence`.
+    scoreboard : dict of int to Dataset
+        For each checkpoint of the checks, see `bayes_feasible.analysis.scoreboard`.
+    files : list of Path
+        What there is to read in the folder.
+    computed, reused : int
+        Parts computed by this call, and found finished.
+    notes : list of str
+        What the user should know, such as parts that were damaged.
+    """
+
+    folder: Path
+    specification: Specification
+    results: xr.Dataset
+    optimum: xr.Dataset
+    summary: xr.Dataset | None
+    scoreboard: dict[int, xr.Dataset]
+    files: list[Path]
+    computed: int = 0
+    reused: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def tables(self) -> str:
+        """The study as text, the verdict last."""
+        texts = [self.specification.title] if self.specification.title else []
+        texts.append(optimum.tables(self.optimum))
+        texts += [self._sampler_table(time) for time in self.scoreboard]
+        if self.summary is not None:
+            from bayes_feasible.analysis import convergence
+
+            texts.append(convergence.table(self.summary))
+        return "\n\n".join(texts)
+
+    def _sampler_table(self, time: int) -> str:
+        from bayes_feasible.analysis import scoreboard
+
+        rule = self.specification.checks.rule if self.specification.checks else ""
+        return (
+            f"Samplers of the alternative set after {time:,} pulls of {rule}\n"
+            + scoreboard.table(self.scoreboard[time])
+        )
+
+
+def study(
+    specification: Any = None,
+    out: str | os.PathLike[str] = "study",
+    *,
+    workers: int | None = None,
+    dask: str | None = None,
+    restart: bool = False,
+    extend: bool = False,
+    only_results: bool = False,
+    progress: bool | None = None,
+) -> Study:
+    """Run a study, or go on with it, and draw its conclusions.
+
+    Parameters
+    ----------
+    specification : path, dict or Specification, optional
+        What to do, see `bayes_feasible.analysis.specification`; End of Optimism by default.
+    out : path
+        The study's folder: new, empty, or with the same study in it, which is then continued.
+    workers : int, optional
+        Local processes; by default one a core, for work that is worth it.
+    dask : str, optional
+        Compute on Dask instead: the address of a scheduler, or "local:N".
+    restart : bool
+        Give up what is in the folder, were it of another specification.
+    extend : bool
+        If the specification has changed, keep the parts that still apply: those of the same
+        instance, rule, checkpoints and seed.
+    only_results : bool
+        Compute and combine the parts, and leave checks, verdict, figures and report for later.
+    progress : bool, optional
+        Whether to show progress bars; by default on a terminal.
 
     Returns
     -------
-    Dataset
-        What `error_curve` gives, and `rate`, `rate_lower`, `rate_upper`, `allocation` (arm),
-        `exponents` (candidate), `hardest` (index of a candidate), `mistake` (what it amounts to).
+    Study
+
+    Raises
+    ------
+    ValueError
+        If the specification is wrong, or the folder holds another study.
+    Unfinished
+        If workers died again and again, or the disk is full; finished parts are kept.
+    KeyboardInterrupt
+        On Ctrl-C, with a message on how to go on; finished parts are kept.
     """
-    parts = [_one_instance(end_of_optimism(alpha), times) for alpha in alphas]
-    dataset = xr.concat(parts, xr.DataArray(list(alphas), dims="alpha", name="alpha"))
-    for name, unit in {"rate": "nats per pull", "decay": "nats per pull", "time": "pulls"}.items():
-        dataset[name].attrs["units"] = unit
-    dataset["alpha"].attrs["units"] = "radian"
-    return dataset
+    wanted = specified(specification)
+    workers = None if workers is None else _check.count("workers", workers)
+    if dask is not None:
+        executors.check_dask(dask)
+        if workers is not None:
+            raise ValueError("workers: a Dask cluster has its own; choose one of workers and dask")
+    if restart and extend:
+        raise ValueError("restart: it gives up what extend would keep; choose one")
+    show = sys.stderr.isatty() if progress is None else progress
+    path = Path(out)
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"out: expected a folder, {path} is a file")
+    with locked(path) as descriptors:
+        folder = StudyFolder(path, wanted, restart=restart, extend=extend)
+        parts = cut(wanted)
+        try:
+            computed = _compute(folder, parts, workers, dask, descriptors, show)
+            found = _conclude(folder, parts, only_results, show)
+            return replace(found, computed=computed, reused=len(parts) - computed)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"interrupted: {_standing(folder, parts)}") from None
+        except (OSError, Unfinished) as error:
+            raise Unfinished(f"{error}: {_standing(folder, parts)}") from error
 
 
-def _one_instance(instance: Instance, times: Sequence[int]) -> xr.Dataset:
-    optimum = optimal_rate(instance)
-    return error_curve(instance, optimum.allocation, times).assign(
-        rate=optimum.value,
-        rate_lower=optimum.lower,
-        rate_upper=optimum.upper,
-        allocation=("arm", np.asarray(optimum.allocation)),
-        exponents=("candidate", np.asarray(optimum.exponents)),
-        candidate=instance.problem.coords["candidate"],
-        hardest=optimum.hardest,
-        mistake=optimum.mistake,
+def specified(value: Any) -> Specification:
+    """A checked specification from whatever describes it."""
+    if value is None:
+        return specification.default()
+    if isinstance(value, Specification):
+        return value
+    if isinstance(value, Mapping):
+        return specification.parse(value)
+    if isinstance(value, str | os.PathLike):
+        return specification.read(value)
+    raise ValueError(
+        f"specification: expected a path, a dict or a Specification, got {type(value).__name__}"
     )
 
 
-def tables(study: xr.Dataset) -> str:
-    """The study as text: the optimal rates, the error curves, and what they say."""
-    return "\n\n".join([_rates(study), _curves(study), _conclusion(study)])
-
-
-def _rates(study: xr.Dataset) -> str:
-    header = ["alpha", "Γ", "certified: Γ is at least", "and at most", "hardest", "mistake"]
-    rows = []
-    for alpha in study.alpha.values:
-        one = study.sel(alpha=alpha)
-        bracket = [f"{float(one[name]):.12f}" for name in ("rate_lower", "rate_upper")]
-        hardest = str(study.candidate.values[int(one.hardest)])
-        rows.append([f"{alpha:g}", f"{float(one.rate):.8f}", *bracket, hardest, one.mistake.item()])
-    arms = ["alpha", *(f"arm {name}" for name in study.arm.values)]
-    shares = [
-        [f"{alpha:g}", *(f"{share:.4f}" for share in study.allocation.sel(alpha=alpha).values)]
-        for alpha in study.alpha.values
-    ]
-    return "\n\n".join(
-        [
-            "Optimal rate Γ of the End of Optimism instances (nats per pull)\n"
-            + text_table(header, rows),
-            "Optimal allocation w*: the share of the pulls that each arm gets\n"
-            + text_table(arms, shares),
-        ]
-    )
-
-
-def _curves(study: xr.Dataset) -> str:
-    header = ["T"]
-    for alpha in study.alpha.values:
-        header += [f"log P, alpha {alpha:g}", "-log P / T"]
-    whole_decades = [time for time in study.time.values if np.log10(time).is_integer()]
-    rows = []
-    for time in whole_decades or study.time.values:
-        row = [f"{time:,}"]
-        for alpha in study.alpha.values:
-            at = study.sel(alpha=alpha, time=time)
-            row += [f"{float(at.log_error):,.3f}", f"{float(at.decay):.8f}"]
-        rows.append(row)
-    rows.append(["limit", *(cell for rate in study.rate.values for cell in ("", f"{rate:.8f}"))])
-    title = "Posterior probability of error P after T pulls shared out by w*, the mean at the truth"
-    return f"{title}\n{text_table(header, rows)}"
-
-
-def _conclusion(study: xr.Dataset) -> str:
-    last = study.isel(time=-1)
-    apart = float(abs(last.decay / last.rate - 1).max())
+def _standing(folder: StudyFolder, parts: list[Part]) -> str:
+    on_disk = folder.parts.keys_on_disk()  # an interruption may come before a new one is noted
+    finished = sum(part.key in on_disk for part in parts)
     return (
-        "In the long run the probability of a wrong recommendation cannot fall faster than "
-        "e^(-ΓT), however the pulls are shared out.\nPulling in the shares w* gets there: after "
-        f"{int(last.time):,} pulls -log P / T is within {100 * apart:.2g} % of Γ for every alpha."
+        f"{finished} of {len(parts)} parts are finished and kept in {folder.path}; "
+        "the same command again goes on from there"
     )
 
 
-def save(study: xr.Dataset, folder: Path) -> list[Path]:
-    """Write `study.nc`, `study.png` and `study.svg`; each appears whole or not at all."""
+def _compute(
+    folder: StudyFolder,
+    parts: list[Part],
+    workers: int | None,
+    dask: str | None,
+    descriptors: tuple[int, ...],
+    show: bool,
+) -> int:
+    """Compute and write the parts that are missing; how many."""
+    wanted = folder.specification
+    folder.parts.remove_all_but({part.key for part in parts} | set(_check_keys(wanted).values()))
+    missing = {part.key: Work.of(wanted, part) for part in parts if part.key not in folder.parts}
+    if not missing:
+        return 0
+    work = list(missing.values())
+    rounds = wanted.horizon * sum(each.part.size for each in work)
+    if dask is None or executors.local_workers(dask) is not None:
+        _compile(work, show)
+    results = _executor(work, rounds, workers, dask, descriptors)
+    total = wanted.horizon * wanted.replicates * len(wanted.rules)
+    with closing(results), _bar("study", total, "round", show, total - rounds) as bar:
+        for part, replicates in results:
+            folder.parts.write(part.stem, part.key, to_dataset(missing[part.key], replicates))
+            bar.update(wanted.horizon * part.size)
+    return len(work)
+
+
+def _executor(
+    work: list[Work],
+    rounds: int,
+    workers: int | None,
+    dask: str | None,
+    descriptors: tuple[int, ...],
+) -> Generator[Result]:
+    if dask is not None:
+        return executors.on_dask(work, dask)
+    if workers is None:
+        workers = min(os.cpu_count() or 1, len(work)) if rounds > WORTH_PROCESSES else 1
+    if workers == 1:
+        return executors.here(work)
+    return executors.on_processes(work, workers, descriptors)
+
+
+def _compile(work: list[Work], show: bool) -> None:
+    """Play one round of each rule, which compiles it once for all workers."""
+    rules = {each.rule.name: each for each in work}
+    with _bar("compile", len(rules), "rule", show) as bar:
+        for name, each in rules.items():
+            seed = np.random.SeedSequence(each.seed)
+            once = np.ones(1, dtype=np.int64)
+            _replicate(each.instance, name, each.rule.maker, once, seed)
+            bar.update()
+
+
+def _bar(title: str, total: int, unit: str, show: bool, initial: int = 0) -> tqdm:
+    """A progress bar with rate and time left; a line now and then where there is no terminal."""
+    terminal = sys.stderr.isatty()
+    return tqdm(
+        total=total, initial=initial, desc=title, unit=f" {unit}s", unit_scale=True,
+        disable=not show, delay=2.0 if terminal else 20.0, mininterval=0.1 if terminal else 20.0,
+        smoothing=0.05,
+    )  # fmt: skip
+
+
+def _results(folder: StudyFolder, parts: list[Part]) -> tuple[xr.Dataset, str]:
+    """The results of all parts as one Dataset, and the checksum of the parts it is made of."""
+    origin = digest([path.name for path in folder.parts.paths(part.key for part in parts)])
+    return _output(folder, "results.nc", origin, lambda: _combine(folder, parts)), origin
+
+
+def _combine(folder: StudyFolder, parts: list[Part]) -> xr.Dataset:
+    wanted = folder.specification
+    finished: dict[str, dict[int, Replicate]] = {rule.name: {} for rule in wanted.rules}
+    for part in parts:
+        for i, replicate in enumerate(from_bytes(folder.parts.read(part.key))):
+            finished[part.rule][part.first + i] = replicate
+    dataset = _dataset(wanted.instance, finished, wanted.times, wanted.replicates, wanted.seed)
+    return dataset.assign_attrs(study=wanted.hash)
+
+
+def _output(
+    folder: StudyFolder, name: str, origin: str, make: Callable[[], xr.Dataset]
+) -> xr.Dataset:
+    """A Dataset as its file holds it; made only if there is no file of the same origin."""
+    content = folder.kept(name, origin)
+    if content is None:
+        content = folder.keep(name, make(), origin)
+    return to_memory(content)
+
+
+def _conclude(folder: StudyFolder, parts: list[Part], only_results: bool, show: bool) -> Study:
+    """Combine the parts and draw the conclusions, re-using what was made of the same parts."""
+    wanted = folder.specification
+    results, origin = _results(folder, parts)
+    best = _output(
+        folder, "optimum.nc", origin, lambda: optimum.optimum(wanted.instance, wanted.checkpoints)
+    )
+    summary, boards = None, {}
+    if not only_results:
+        boards = _scoreboards(folder, show)
+        made_from = digest([origin, _code(*VERDICT_CODE)])
+        summary = _output(
+            folder, "summary.nc", made_from, lambda: _summarise(results, wanted, show)
+        )
+        _figures(folder, results, summary)
+        _report(folder.path)
+    return Study(
+        folder.path, wanted, results, best, summary, boards, folder.files(), notes=folder.notes
+    )
+
+
+def _summarise(results: xr.Dataset, wanted: Specification, show: bool) -> xr.Dataset:
+    from bayes_feasible.analysis import convergence
+
+    return convergence.summarise(results, wanted.instance, seed=_seed(wanted), progress=show)
+
+
+def _seed(wanted: Specification) -> int:
+    """A seed that PyMC takes, whatever the size of the study's."""
+    return int(np.random.SeedSequence(wanted.seed).generate_state(1)[0])
+
+
+def _figures(folder: StudyFolder, results: xr.Dataset, summary: xr.Dataset) -> None:
+    """Draw the figures, unless they are there as they would be drawn."""
+    made_from = digest([folder.outputs["summary.nc"]["sha256"], _code("analysis.figures")])
+    drawn = [name for name in folder.outputs if name.startswith(f"{FIGURES}/")]
+    if not drawn or any(folder.kept(name, made_from) is None for name in drawn):
+        paths = _draw(results, summary, folder.specification, folder.path / FIGURES)
+        folder.keep_files(paths, made_from, instead_of=drawn)
+
+
+def _code(*modules: str) -> str:
+    """A checksum of modules: what they make is made again when they have changed."""
+    specs = [find_spec(f"bayes_feasible.{name}") for name in modules]
+    paths = [Path(spec.origin) for spec in specs if spec is not None and spec.origin]
+    return digest([bayes_feasible.__version__, *(checksum(path.read_bytes()) for path in paths)])
+
+
+def _draw(
+    results: xr.Dataset, summary: xr.Dataset, wanted: Specification, path: Path
+) -> list[Path]:
     from bayes_feasible.analysis import figures
 
-    folder.mkdir(parents=True, exist_ok=True)
-    figure = figures.error_curves(study)
-    numbers, *pictures = paths = [folder / f"study.{kind}" for kind in ("nc", "png", "svg")]
-    with replaced(numbers) as temporary:
-        study.to_netcdf(temporary, engine="h5netcdf")
-    for path in pictures:
-        with replaced(path) as temporary:
-            figures.write(figure, temporary)
-    return paths
+    path.mkdir(exist_ok=True)
+    return figures.draw_study(results, summary, wanted.instance, path)
+
+
+def _report(path: Path) -> Path:
+    from bayes_feasible.analysis import report
+
+    return report.write(path)
+
+
+def _scoreboards(folder: StudyFolder, show: bool) -> dict[int, xr.Dataset]:
+    """The samplers' scores at each checkpoint of the checks, and all of them in one file."""
+    wanted = folder.specification
+    keys = _check_keys(wanted)
+    if wanted.checks is None:
+        return {}
+    if any(key not in folder.parts for key in keys.values()):
+        for time, posterior in posteriors(wanted, wanted.checks.rule, wanted.checks.checkpoints):
+            if keys[time] not in folder.parts:
+                board = _score(posterior, wanted, wanted.checks, show)
+                folder.parts.write(f"check-{time:09d}", keys[time], board)
+    boards = {time: to_memory(folder.parts.read(key)) for time, key in keys.items()}
+    origin = digest([path.name for path in folder.parts.paths(keys.values())])
+    _output(folder, "scoreboard.nc", origin, lambda: _stack(boards))
+    return boards
+
+
+def _score(posterior: Posterior, wanted: Specification, checks: Checks, show: bool) -> xr.Dataset:
+    from bayes_feasible.analysis import scoreboard
+
+    return scoreboard.scoreboard(
+        posterior,
+        Alternative(wanted.instance.problem, wanted.instance.best),
+        checks.samplers,
+        draws=checks.draws,
+        chains=checks.chains,
+        seed=_seed(wanted),
+        progress=show,
+    )
+
+
+def _stack(boards: dict[int, xr.Dataset]) -> xr.Dataset:
+    return xr.concat(list(boards.values()), xr.DataArray(list(boards), dims="time", name="time"))
+
+
+def _check_keys(wanted: Specification) -> dict[int, str]:
+    """The keys of the checks' files, by checkpoint."""
+    if wanted.checks is None:
+        return {}
+    causes = {
+        "instance": to_document(wanted.instance, strict=True),
+        "rule": wanted.rule(wanted.checks.rule).document(),
+        "seed": wanted.seed,
+        "checks": {k: v for k, v in wanted.checks.document().items() if k != "checkpoints"},
+    }
+    return {time: key_of(causes | {"time": time}) for time in wanted.checks.checkpoints}
+
+
+def posteriors(
+    wanted: Specification, name: str, times: Sequence[int], replicate: int = 0
+) -> Iterator[tuple[int, Posterior]]:
+    """The posteriors that a rule had at some times of a replicate, which is played again.
+
+    Parameters
+    ----------
+    wanted : Specification
+    name : str
+        Of the rule.
+    times : rising whole numbers
+    replicate : int
+    """
+    own, rewards, costs = (
+        np.random.SeedSequence(wanted.seed, spawn_key=(replicate, i)) for i in range(3)
+    )
+    rule = _start(name, wanted.rule(name).maker, wanted.instance, own)
+    environment = Environment(wanted.instance, rewards, costs)
+    for before, time in pairwise([0, *times]):
+        environment.play(rule, time - before)
+        yield time, rule.posterior

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bayes_feasible import instances as instances
     from bayes_feasible.adahedge import AdaHedge as AdaHedge
     from bayes_feasible.alternative import Alternative as Alternative
+    from bayes_feasible.analysis.study import study as study
     from bayes_feasible.design import g_optimal as g_optimal
     from bayes_feasible.files import load as load
     from bayes_feasible.files import save as save
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from bayes_feasible.problem import Problem as Problem
     from bayes_feasible.rate import exponents as exponents
     from bayes_feasible.rate import optimal_rate as optimal_rate
+    from bayes_feasible.ratings import FilmTable as FilmTable
+    from bayes_feasible.ratings import read_film_table as read_film_table
+    from bayes_feasible.ratings import read_films as read_films
+    from bayes_feasible.ratings import read_ratings as read_ratings
     from bayes_feasible.rule import Rule as Rule
     from bayes_feasible.rules import BLFAIPS as BLFAIPS
     from bayes_feasible.rules import PEPS as PEPS
@@ -40,12 +45,14 @@ if TYPE_CHECKING:
     from bayes_feasible.rules import TopTwo as TopTwo
     from bayes_feasible.rules import Uniform as Uniform
     from bayes_feasible.simulation import simulate as simulate
+    from bayes_feasible.trial import Trial as Trial
 
 _HOME = {
     "AdaHedge": "adahedge",
     "Alternative": "alternative",
     "BLFAIPS": "rules",
     "BestResponse": "rules",
+    "FilmTable": "ratings",
     "FixedAllocation": "rules",
     "GOptimal": "rules",
     "History": "history",
@@ -58,13 +65,18 @@ _HOME = {
     "Problem": "problem",
     "Rule": "rule",
     "TopTwo": "rules",
+    "Trial": "trial",
     "Uniform": "rules",
     "exponents": "rate",
     "g_optimal": "design",
     "load": "files",
     "optimal_rate": "rate",
+    "read_film_table": "ratings",
+    "read_films": "ratings",
+    "read_ratings": "ratings",
     "save": "files",
     "simulate": "simulation",
+    "study": "analysis.study",
 }
 
 __all__ = [*_HOME, "__version__", "instances"]

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from bayes_feasible.commands import rate, study
+from bayes_feasible.commands import check, diagnose, doctor, rate, report, sample, study, trial
 
-COMMANDS = (study, rate)  # in the order of the help
+COMMANDS = (study, rate, trial, check, sample, diagnose, report, doctor)  # in the order of the help
 
 BAD_INPUT = 2
 INTERRUPTED = 130

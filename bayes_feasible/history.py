@@ -1,5 +1,7 @@
 """Pulls as they were recorded, one by one."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayes_feasible import _check
+from bayes_feasible._atomic import replaced
 from bayes_feasible._check import Array
+from bayes_feasible._content import unknown
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 
@@ -46,6 +50,65 @@ class History:
         self.rewards: Array = checked[1]
         self.costs: Array = checked[2]
 
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], problem: Problem) -> "History":
+        r"""Read recorded pulls, whoever recorded them.
+
+        Parameters
+        ----------
+        path : path
+            A .csv table with one pull a line, or a netCDF file (.nc) as `save` writes it. The
+            table has a column `arm` (names, or indices where no arm's name is a number), a column
+            `reward`, and one for each constraint, under its name or as `cost_0`, `cost_1`, ...;
+            `cost` will do for a single one. Empty lines are skipped.
+        problem : Problem
+            What the arms and the constraints are.
+
+        Raises
+        ------
+        ValueError
+            If the file does not fit the problem; a malformed line is named by its number.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from bayes_feasible import Problem
+        >>> problem = Problem({"low": [1, 0.2], "high": [1, 0.9]}, thresholds={"dose": 0.5})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "pulls.csv")
+        ...     _ = path.write_text("arm,reward,dose\nlow,0.1,0.3\nhigh,1.2,0.8\n")
+        ...     History.load(path, problem)
+        History of 2 pulls of 2 arms
+        """
+        if not isinstance(problem, Problem):
+            raise ValueError(f"problem: expected a Problem, got {type(problem).__name__}")
+        file = _recognised(path)
+        if not file.exists():
+            raise FileNotFoundError(f"{file}: no such file")
+        try:
+            if file.suffix.lower() == ".csv":
+                return cls(problem, *_from_csv(file, problem))
+            return cls(problem, *_from_netcdf(file, problem))
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the pulls so that `load` gives back the same ones, to the last digit.
+
+        Parameters
+        ----------
+        path : path
+            Its extension, .csv or .nc, decides the format. The file is replaced in one step.
+        """
+        from bayes_feasible._pulls_csv import write_pulls
+
+        with replaced(file := _recognised(path)) as new:
+            if file.suffix.lower() == ".csv":
+                new.write_text(write_pulls(self), encoding="utf-8")
+            else:
+                names = xr.DataArray(self.problem.coords["arm"], dims="choice")
+                self.to_dataset().assign_coords(arm_name=names).to_netcdf(new, engine="h5netcdf")
+
     def __len__(self) -> int:
         return self.arms.size
 
@@ -77,3 +140,70 @@ class History:
 
     def __repr__(self) -> str:
         return f"History of {len(self)} pulls of {len(self.problem.arms)} arms"
+
+
+_EXTENSIONS = (".csv", ".nc")
+
+
+def _recognised(path: Any) -> Path:
+    try:
+        file = Path(os.fsdecode(path))
+    except TypeError:
+        raise ValueError(f"path: expected the path of a file, got {path!r}") from None
+    if file.is_dir():
+        raise ValueError(f"{file}: expected a file, this is a folder")
+    if file.suffix.lower() not in _EXTENSIONS:
+        raise ValueError(
+            f"{file}: expected the extension {' or '.join(_EXTENSIONS)}, got {file.suffix!r}"
+        )
+    return file
+
+
+def _from_csv(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
+    from bayes_feasible._pulls_csv import read_pulls
+
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"expected text in UTF-8 ({error})") from error
+    arms, rewards, costs = read_pulls(text, problem, lambda name: _find_arm(problem, name))
+    table = np.array(costs, dtype=float).reshape(len(arms), problem.thresholds.size)
+    return np.array(arms, dtype=np.int64), rewards, table
+
+
+def _from_netcdf(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
+    try:
+        with xr.open_dataset(file, engine="h5netcdf") as opened:
+            stored = opened.load()
+    except OSError as error:
+        raise ValueError(f"not a netCDF file ({error})") from None
+    missing = [name for name in ("arm", "reward") if name not in stored]
+    if problem.thresholds.size and "cost" not in stored:
+        missing.append("cost")
+    if missing:
+        raise ValueError(f"no variable {', '.join(map(repr, missing))}")
+    ours = list(map(str, problem.coords["arm"].tolist()))
+    if "arm_name" in stored and (theirs := list(map(str, stored.arm_name.values.tolist()))) != ours:
+        raise ValueError(f"arms: expected those of the problem, {ours}, got {theirs}")
+    arms = stored.arm.values
+    if arms.dtype.kind in "UOT":
+        arms = np.array([_find_arm(problem, str(name)) for name in arms], dtype=np.int64)
+    costs = stored.cost.values if "cost" in stored else None
+    if "constraint" in stored.coords:
+        wanted = list(map(str, problem.coords["constraint"].tolist()))
+        given = list(map(str, stored.constraint.values.tolist()))
+        if sorted(given) != sorted(wanted):
+            raise ValueError(f"constraints: expected {wanted}, got {given}")
+        order = [given.index(name) for name in wanted]
+        costs = stored.cost.transpose(..., "constraint").values[:, order]
+    return arms, stored.reward.values, costs
+
+
+def _find_arm(problem: Problem, name: str) -> int:
+    """The index of the arm of this name; an index will do where no name is a number."""
+    names = list(map(str, problem.coords["arm"].tolist()))
+    if name in names:
+        return names.index(name)
+    if name.isdecimal() and not any(known.isdecimal() for known in names):
+        return _check.index("arm", int(name), len(names), "arm")
+    raise ValueError(unknown("arm", name, names))

@@ -116,21 +116,42 @@ class Instance:
             attrs={"best": self.problem.name(self.best)},
         )
 
-    def pull(self, arms: Any, seed: Any = None) -> tuple[Array, Array]:
-        """Rewards (pull,) and costs (pull, constraint) of pulling these arms in this order.
+    def pull(
+        self, arms: Any, seed: Any = None, *, noise: str = "gaussian", degrees: float = 4.0
+    ) -> tuple[Array, Array]:
+        r"""Rewards (pull,) and costs (pull, constraint) of pulling these arms in this order.
 
         Parameters
         ----------
         arms : vector of arm indices
         seed : int, SeedSequence or Generator, optional
+        noise : {"gaussian", "student_t", "logistic"}
+            With means :math:`\mu = \langle\theta, x\rangle` and the scales of the problem: Gaussian
+            noise; Student's t times the scale, which has outliers; or no noise to add, but a 1
+            with probability :math:`1 / (1 + e^{-\mu})` and a 0 otherwise. They are what the models
+            `linear_gaussian` (and `unknown_noise`), `student_t` and `logistic` assume.
+        degrees : float
+            Degrees of freedom of Student's t.
         """
         problem = self.problem
         pulled = problem.arms[_check.indices("arms", arms, len(problem.arms), "arm")]
-        noise = _check.generator("seed", seed).standard_normal(
-            (len(pulled), 1 + problem.thresholds.size)
-        )
-        rewards = pulled @ self.theta_reward + problem.reward_noise * noise[:, 0]
-        costs = pulled @ self.theta_cost.T + problem.cost_noise * noise[:, 1:]
+        rng = _check.generator("seed", seed)
+        shape = (len(pulled), 1 + problem.thresholds.size)
+        mean_reward, mean_cost = pulled @ self.theta_reward, pulled @ self.theta_cost.T
+        if noise == "logistic":
+            odds = rng.logistic(size=shape)  # a 1 where the mean exceeds it
+            return (
+                (odds[:, 0] < mean_reward).astype(float),
+                (odds[:, 1:] < mean_cost).astype(float),
+            )
+        if noise == "gaussian":
+            errors = rng.standard_normal(shape)
+        elif noise == "student_t":
+            errors = rng.standard_t(_check.positive("degrees", degrees), shape)
+        else:
+            raise ValueError(f"noise: expected gaussian, student_t or logistic, got {noise!r}")
+        rewards = mean_reward + problem.reward_noise * errors[:, 0]
+        costs = mean_cost + problem.cost_noise * errors[:, 1:]
         return rewards, costs
 
     def _check_radius(self) -> None:

@@ -122,7 +122,9 @@ def soare(d: int = 2, angle: float = 0.1) -> Instance:
     return Instance(Problem(np.vstack([basis, rival])), 2 * basis[0])
 
 
-def movielens(threshold: float = 7.5, *, films: int = 60, features: str = "one-hot") -> Instance:
+def movielens(
+    threshold: float = 7.5, *, films: int = 60, features: str = "one-hot", table: Any = None
+) -> Instance:
     """Find the film that MovieLens users rate highest among those IMDb scores low.
 
     The reward of a film is its mean MovieLens rating (0.5 to 5), its cost the IMDb score (1 to
@@ -133,7 +135,7 @@ def movielens(threshold: float = 7.5, *, films: int = 60, features: str = "one-h
     threshold : float
         The largest feasible IMDb score.
     films : int
-        How many films to keep, most rated first; at most 60.
+        How many films to keep, most rated first; at most 60 of the table that comes along.
     features : {"one-hot", "genres"}
         With "one-hot" each film has a feature of its own, and the truth is the data: for the
         default threshold 12 films are feasible and X-Men (2000) is the best, with mean 3.6992.
@@ -145,6 +147,9 @@ def movielens(threshold: float = 7.5, *, films: int = 60, features: str = "one-h
         with a fitted rating of 3.658 and a fitted score of 7.41, although its own score is 8.1.
         Films of the same genres have the same vector: they are copies of one candidate and count
         as the same recommendation.
+    table : FilmTable, its DataFrame, or path of a saved one, optional
+        Other films, from the files of MovieLens and IMDb; see `read_films`. Films without an
+        IMDb score are left out.
 
     Examples
     --------
@@ -155,18 +160,18 @@ def movielens(threshold: float = 7.5, *, films: int = 60, features: str = "one-h
     (60, 18)
     """
     limit = _threshold(threshold)
-    table = _films()
-    if _check.count("films", films) > len(table):
-        raise ValueError(f"films: expected at most {len(table)}, got {films}")
+    known = _films() if table is None else _films_of(table)
+    if _check.count("films", films) > len(known):
+        raise ValueError(f"films: expected at most {len(known)}, got {films}")
     if not isinstance(features, str) or features not in FEATURES:
         raise ValueError(f"features: expected one of {FEATURES}, got {features!r}")
-    table = table.head(films)
-    ratings, scores = (table[name].to_numpy() for name in ("rating_mean", "imdb_score"))
+    known = known.head(films)
+    ratings, scores = (known[name].to_numpy() for name in ("rating_mean", "imdb_score"))
     if features == "one-hot":
-        arms = pd.DataFrame(np.eye(films), index=table.index, columns=table.index)
+        arms = pd.DataFrame(np.eye(films), index=known.index, columns=known.index)
         reward, cost = ratings, scores
     else:
-        arms = _genres(table["genres"])
+        arms = _genres(known["genres"])
         reward, cost = (
             np.linalg.lstsq(arms.to_numpy(), target, rcond=None)[0] for target in (ratings, scores)
         )
@@ -218,6 +223,21 @@ def _films() -> pd.DataFrame:
             "genres": [row["genres"].split("|") for row in rows],
         },
         index=[row["title"] for row in rows],
+    )
+
+
+def _films_of(table: Any) -> pd.DataFrame:
+    """The films of a table from `bayes_feasible.ratings`, in the same form."""
+    from bayes_feasible.ratings import genre_lists, scored_films, unique_titles
+
+    films = scored_films(table)
+    return pd.DataFrame(
+        {
+            "rating_mean": films["rating_mean"].to_numpy(dtype=float),
+            "imdb_score": films["imdb_score"].to_numpy(dtype=float),
+            "genres": genre_lists(films),
+        },
+        index=unique_titles(films),
     )
 
 

@@ -7,11 +7,33 @@
 >>> model = models.linear_gaussian(posterior)
 >>> wrong = models.alternative(model, Alternative(instance.problem, instance.best))
 
-Data are kept in `pm.Data`, so the same compiled model serves the next posterior:
-`models.observe(model, posterior)`.
+`linear_gaussian`, `unknown_noise`, `student_t` and `logistic` have the same variables, and
+`alternative` adds the alternative set of a candidate to any of them. Data are kept in `pm.Data`, so
+the same compiled model serves the next data (`observe`), the next candidate or event (`doubt`) and
+the next Gaussian reference (`refer`, `laplace`).
 """
 
+from bayes_feasible.models._data import observe
 from bayes_feasible.models.alternative import alternative, doubt
-from bayes_feasible.models.linear_gaussian import linear_gaussian, observe
+from bayes_feasible.models.linear_gaussian import linear_gaussian
+from bayes_feasible.models.logistic import logistic
+from bayes_feasible.models.reference import Reference, laplace
+from bayes_feasible.models.student_t import student_t
+from bayes_feasible.models.unknown_noise import Student, unknown_noise, unknown_noise_student
+from bayes_feasible.models.whitening import refer, whitened
 
-__all__ = ["alternative", "doubt", "linear_gaussian", "observe"]
+__all__ = [
+    "Reference",
+    "Student",
+    "alternative",
+    "doubt",
+    "laplace",
+    "linear_gaussian",
+    "logistic",
+    "observe",
+    "refer",
+    "student_t",
+    "unknown_noise",
+    "unknown_noise_student",
+    "whitened",
+]

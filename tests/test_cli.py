@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import bayes_feasible as bf
-from bayes_feasible import cli
-from bayes_feasible.analysis import study
+from bayes_feasible import cli, rate
+from bayes_feasible.analysis import specification, study
+from bayes_feasible.analysis.executors import Unfinished
 
 COMMAND = str(Path(sys.executable).with_name("bayes-feasible"))
 
@@ -143,33 +144,125 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"bayes-feasible {bf.__version__}\n"
 
 
-def test_study_prints_and_writes(capsys, tmp_path):
-    code, out, err = _run(capsys, "study", "--out", tmp_path)
+STUDY = """
+title = "A small one"
+horizon = 200
+replicates = 2
+rules = ["Oracle", "Uniform"]
+instance = { name = "end_of_optimism", alpha = 0.3 }
+"""
+
+
+@pytest.fixture
+def small_study(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def test_study_prints_and_writes(capsys, tmp_path, small_study):
+    out = tmp_path / "out"
+    arguments = ["study", small_study, "--out", out, "--results-only"]
+    code, shown, err = _run(capsys, *arguments)
     assert (code, err) == (0, "")
-    assert "0.00113559" in out
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "study.nc",
-        "study.png",
-        "study.svg",
-    ]
-    assert _run(capsys, "study", "--out", tmp_path, "--quiet") == (0, "", "")
+    assert shown.startswith("A small one\n")
+    assert "0.00861884" in shown
+    written = ["manifest.json", "optimum.nc", "results.nc", "specification.toml"]
+    assert shown.endswith(f"\nWritten in {out}:\n" + "".join(f"  {name}\n" for name in written))
+    assert sorted(path.name for path in out.iterdir() if path.is_file()) == written
+    assert _run(capsys, *arguments, "--quiet") == (0, "", "")
 
 
-def test_study_refuses_a_file_as_its_folder(capsys, tmp_path):
+def test_study_as_json(capsys, tmp_path, small_study):
+    arguments = ["study", small_study, "--out", tmp_path / "out", "--results-only", "--json"]
+    code, shown, err = _run(capsys, *arguments)
+    fields = json.loads(shown, parse_constant=pytest.fail)
+    assert (code, err) == (0, "")
+    assert fields["parts"] == {"computed": 2, "reused": 0}
+    assert fields["rate"]["rate"] == bf.optimal_rate(bf.instances.end_of_optimism(0.3)).value
+    assert str(tmp_path / "out" / "results.nc") in fields["files"]
+    _, shown, _ = _run(capsys, *arguments, "--quiet")
+    assert json.loads(shown) == fields | {"parts": {"computed": 0, "reused": 2}}
+
+
+def test_study_shows_its_template(capsys, tmp_path):
+    code, shown, err = _run(capsys, "study", "--template")
+    assert (code, err) == (0, "")
+    path = tmp_path / "mine.toml"
+    path.write_text(shown)
+    assert specification.read(path).hash == specification.default().hash
+
+
+def test_study_help_documents_its_exit_codes(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["study", "--help"])
+    shown = capsys.readouterr().out
+    for code in ("0 ", "1 ", "2 ", "130 ", "143 "):
+        assert f"\n  {code}" in shown
+
+
+def test_study_refuses_a_file_as_its_folder(capsys, tmp_path, small_study):
     path = tmp_path / "taken"
     path.write_text("mine")
-    code, out, err = _run(capsys, "study", "--out", path)
+    code, out, err = _run(capsys, "study", small_study, "--out", path)
     assert (code, out) == (2, "")
     assert "expected a folder" in err
     assert path.read_text() == "mine"
 
 
+def test_study_refuses_another_specification(capsys, tmp_path, small_study):
+    arguments = ["study", small_study, "--out", tmp_path / "out", "--results-only"]
+    _run(capsys, *arguments, "--quiet")
+    small_study.write_text(STUDY.replace("replicates = 2", "replicates = 3"))
+    code, out, err = _run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("bayes-feasible study: ")
+    assert "another replicates" in err
+    assert err.count("\n") == 1
+    for option in ("--extend", "--restart"):
+        assert option in err
+        assert _run(capsys, *arguments, option)[0] == 0
+
+
+def test_study_tells_mistakes_in_one_line(capsys, tmp_path, small_study):
+    small_study.write_text(STUDY.replace("Uniform", "Unifrom"))
+    code, out, err = _run(capsys, "study", small_study, "--out", tmp_path / "out")
+    assert (code, out) == (2, "")
+    assert err == (
+        f"bayes-feasible study: {small_study}: rules: unknown rule 'Unifrom'; "
+        "did you mean 'Uniform'?\n"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_study_tells_of_damaged_parts(capsys, tmp_path, small_study):
+    arguments = ["study", small_study, "--out", tmp_path / "out", "--results-only", "--quiet"]
+    _run(capsys, *arguments)
+    part = min((tmp_path / "out" / "parts").iterdir())
+    part.write_bytes(b"")
+    code, out, err = _run(capsys, *arguments)
+    assert (code, out) == (0, "")
+    assert err == (f"bayes-feasible study: {part}: not as it was written; it is computed again\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(KeyboardInterrupt("interrupted: go on"), 130), (Unfinished("the disk is full"), 1)],
+)
+def test_study_says_why_it_stopped(capsys, monkeypatch, small_study, error, code):
+    def stopped(*_, **__):
+        raise error
+
+    monkeypatch.setattr(study, "study", stopped)
+    assert _run(capsys, "study", small_study) == (code, "", f"bayes-feasible study: {error}\n")
+
+
 def test_an_interrupt_exits_with_130(capsys, monkeypatch):
-    def interrupted():
+    def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(study, "end_of_optimism_study", interrupted)
-    code, _, err = _run(capsys, "study")
+    monkeypatch.setattr(rate, "optimal_rate", interrupted)
+    code, _, err = _run(capsys, "rate", "--instance", "end_of_optimism")
     assert (code, err) == (130, "interrupted\n")
 
 

@@ -5,6 +5,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayes_feasible.commands import _output as output
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from bayes_feasible.rate import Rate
 
 SHOWN = 20  # rows of a table
+PICTURES = (".png", ".svg", ".pdf")
 
 
 def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
@@ -28,15 +30,25 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         "the allocation of pulls that reaches it, and the mistake that is hardest to rule out.",
         epilog="examples: bayes-feasible rate --instance end_of_optimism alpha=0.2; "
         "bayes-feasible rate --instance random_ball d=5 k=20 seed=1 --json; "
-        "bayes-feasible rate drug.toml",
+        "bayes-feasible rate drug.toml --figure drug.png",
     )
     source.add(rate)
     rate.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    rate.add_argument(
+        "--figure",
+        type=Path,
+        metavar="PATH",
+        help="draw the exponent of each candidate: a .png, .svg or .pdf file",
+    )
     rate.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the rate."""
+    """Print the rate, and draw it if asked to."""
+    if options.figure is not None and options.figure.suffix.lower() not in PICTURES:
+        raise ValueError(
+            f"--figure: expected the extension {', '.join(PICTURES)}, got {options.figure.suffix!r}"
+        )
     instance = source.instance(options)
     from bayes_feasible.rate import optimal_rate
 
@@ -45,10 +57,25 @@ def run(options: argparse.Namespace) -> None:
         rate = optimal_rate(instance)
     for warning in caught:
         print(f"bayes-feasible rate: warning: {warning.message}", file=sys.stderr)
+    if options.figure is not None:
+        _draw(instance, options.figure)
     if options.json:
         print(json.dumps(output.plain(_rate_fields(instance, rate)), indent=2, ensure_ascii=False))
     else:
         print(_rate_text(instance, rate))
+
+
+def _draw(instance: "Instance", path: Path) -> None:
+    from bayes_feasible._atomic import replaced
+    from bayes_feasible.analysis import figures
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # told already
+        axes = figures.exponents(instance)
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    with replaced(path) as temporary:
+        figures.write(figure, temporary)
 
 
 def _rate_fields(instance: "Instance", rate: "Rate") -> dict[str, Any]:

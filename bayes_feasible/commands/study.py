@@ -1,34 +1,186 @@
 """`bayes-feasible study`."""
 
 import argparse
-from collections.abc import Callable
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayes_feasible.commands import _output as output
+
+if TYPE_CHECKING:
+    from bayes_feasible.analysis.study import Study
+
+FAILED, INTERRUPTED, TERMINATED = 1, 130, 143
+
+EPILOG = """\
+examples:
+  bayes-feasible study                                the End of Optimism study, in study/
+  bayes-feasible study --template > mine.toml         its specification, to be changed
+  bayes-feasible study mine.toml --out mine           your own
+  bayes-feasible study mine.toml --out mine --dask tcp://10.0.0.1:8786
+
+The same command again goes on where the last one stopped and re-uses all that is finished; the
+numbers are the same however often it was stopped and wherever it ran. A part whose file was
+damaged is computed again.
+
+exit codes:
+  0    the study is finished
+  1    it had to stop (the disk is full, workers died); finished parts are kept
+  2    the arguments, the specification or the folder are not right; nothing was computed
+  130  stopped by Ctrl-C; finished parts are kept
+  143  stopped by a SIGTERM, as batch systems send; finished parts are kept
+"""
 
 
 def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     """Declare the arguments."""
     study = add_parser(
         "study",
-        help="optimal rates and exact error curves of the End of Optimism instances",
-        description="Print the optimal rates and the exact posterior error curves of the End of "
-        "Optimism instances, and save them as a figure (PNG, SVG) and as numbers (netCDF).",
+        help="run rules on an instance many times: does the error fall at the optimal rate?",
+        description="Run rules on an instance many times and say, for each, whether its "
+        "probability of error falls at the optimal rate, how fast, and how sure that is.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     study.add_argument(
-        "--out", type=Path, default=Path("study"), metavar="DIR", help="folder to write to (study)"
+        "specification",
+        nargs="?",
+        type=Path,
+        metavar="SPEC.toml",
+        help="what to do; without it, the End of Optimism study",
     )
-    study.add_argument("--quiet", action="store_true", help="print nothing")
+    study.add_argument(
+        "--out", type=Path, default=Path("study"), metavar="DIR", help="its folder (study)"
+    )
+    where = study.add_mutually_exclusive_group()
+    where.add_argument(
+        "--workers", type=int, metavar="N", help="local processes (by default one a core)"
+    )
+    where.add_argument(
+        "--dask", metavar="ADDRESS", help="compute on this Dask cluster, or local:N for a new one"
+    )
+    changed = study.add_mutually_exclusive_group()
+    changed.add_argument(
+        "--extend",
+        action="store_true",
+        help="if the specification has changed, keep the parts that still apply",
+    )
+    changed.add_argument(
+        "--restart", action="store_true", help="give up the study that is in the folder"
+    )
+    study.add_argument(
+        "--results-only",
+        action="store_true",
+        help="stop after results.nc: no checks, verdict, figures or report",
+    )
+    study.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    study.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    study.add_argument(
+        "--template", action="store_true", help="print the default specification and exit"
+    )
     study.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Run the study, print its tables and write its files."""
-    if options.out.exists() and not options.out.is_dir():
-        raise ValueError(f"--out: expected a folder, {options.out} is a file")
-    from bayes_feasible.analysis import study
+def run(options: argparse.Namespace) -> int:
+    """Run the study, or go on with it; print its tables and the files it made."""
+    from bayes_feasible.analysis import specification
 
-    result = study.end_of_optimism_study()
-    if not options.quiet:
-        print(study.tables(result), flush=True)
-    written = study.save(result, options.out)
-    if not options.quiet:
-        print(f"\nWritten: {', '.join(map(str, written))}")
+    if options.template:
+        print(specification.DEFAULT, end="")
+        return 0
+    from bayes_feasible.analysis.executors import Unfinished
+    from bayes_feasible.analysis.study import study
+
+    try:
+        with _stopped_by_sigterm():
+            found = study(
+                options.specification,
+                options.out,
+                workers=options.workers,
+                dask=options.dask,
+                restart=options.restart,
+                extend=options.extend,
+                only_results=options.results_only,
+                progress=not options.quiet,
+            )
+    except (Unfinished, KeyboardInterrupt) as error:
+        print(f"bayes-feasible study: {error or 'interrupted'}", file=sys.stderr)
+        if isinstance(error, Unfinished):
+            return FAILED
+        return TERMINATED if _terminated(error) else INTERRUPTED
+    _show(found, options)
+    return 0
+
+
+class _Terminated(KeyboardInterrupt):
+    """A SIGTERM, as batch systems send before they kill."""
+
+
+def _terminated(error: BaseException | None) -> bool:
+    """Whether an interruption began with a SIGTERM."""
+    while error is not None:
+        if isinstance(error, _Terminated):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """Have a SIGTERM stop as cleanly as Ctrl-C does."""
+
+    def stop(*_: Any) -> None:
+        raise _Terminated("terminated")
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _show(found: "Study", options: argparse.Namespace) -> None:
+    for note in found.notes:
+        print(f"bayes-feasible study: {note}", file=sys.stderr)
+    if options.json:
+        print(json.dumps(output.plain(_fields(found)), indent=2, ensure_ascii=False))
+    elif not options.quiet:
+        print(found.tables())
+        print(f"\nWritten in {found.folder}:")
+        for path in found.files:
+            print(f"  {path.relative_to(found.folder)}")
+
+
+def _fields(found: "Study") -> dict[str, Any]:
+    """What the command reports, by name."""
+    fields: dict[str, Any] = {
+        "folder": str(found.folder),
+        "hash": found.specification.hash,
+        "parts": {"computed": found.computed, "reused": found.reused},
+        "rate": {name: float(found.optimum[name]) for name in ("rate", "rate_lower", "rate_upper")},
+        "files": [str(path) for path in found.files],
+    }
+    if found.summary is not None:
+        fields["rules"] = _by("rule", found.summary)
+    if found.scoreboard:
+        fields["samplers"] = {
+            str(time): _by("sampler", board) for time, board in found.scoreboard.items()
+        }
+    return fields
+
+
+def _by(dim: str, dataset: Any) -> dict[str, dict[str, Any]]:
+    """The variables of one value for each label of a dimension."""
+    names = [name for name, variable in dataset.data_vars.items() if variable.dims == (dim,)]
+    return {
+        str(label): {str(name): dataset[name].values[i].item() for name in names}
+        for i, label in enumerate(dataset[dim].values)
+    }

@@ -1,0 +1,175 @@
+"""Markov chains on the hard and smooth forms: Slice, DEMetropolisZ, NUTS of PyMC and of nutpie."""
+
+import dataclasses
+import logging
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import nutpie
+import pymc as pm
+import xarray as xr
+from arviz_stats.base import array_stats
+
+from bayes_feasible._check import Array
+from bayes_feasible.analysis._tasks import Drawn, SamplerError, Task
+
+SOFTNESS = 0.01
+KEPT = ("diverging", "energy", "tree_depth", "depth", "n_steps", "step_size", "accept",
+        "nstep_out", "nstep_in", "event", "lp", "logp")  # fmt: skip
+_COMPILED: WeakKeyDictionary[pm.Model, Any] = WeakKeyDictionary()
+
+
+def slice_hard(task: Task) -> Drawn:
+    """Slice sampling, one coordinate at a time."""
+    return _stepped(task, task.whitened("hard"), lambda model: pm.Slice(model=model))
+
+
+def demetropolis_hard(task: Task) -> Drawn:
+    """Differential evolution from each chain's own past."""
+    return _stepped(task, task.whitened("hard"), lambda model: pm.DEMetropolisZ(model=model))
+
+
+def nuts_hard(task: Task) -> Drawn:
+    """PyMC's NUTS, which cannot see a wall."""
+    return _stepped(task, task.whitened("hard"), lambda model: pm.NUTS(model=model, **task.options))
+
+
+def nuts_smooth(task: Task) -> Drawn:
+    """PyMC's NUTS on a blurred set."""
+    model, options = _smooth(task)
+    return _stepped(task, model, lambda model: pm.NUTS(model=model, **options))
+
+
+def nutpie_hard(task: Task) -> Drawn:
+    """The NUTS of nutpie, which cannot see a wall."""
+    return _nutpie(task, task.whitened("hard"), task.options)
+
+
+def nutpie_smooth(task: Task) -> Drawn:
+    """The NUTS of nutpie on a blurred set."""
+    return _nutpie(task, *_smooth(task))
+
+
+def _smooth(task: Task) -> tuple[pm.Model, dict[str, Any]]:
+    options = {"softness": SOFTNESS, **task.options}
+    return task.whitened("smooth", softness=options.pop("softness")), options
+
+
+def _stepped(task: Task, model: pm.Model, make: Callable[[pm.Model], Any]) -> Drawn:
+    start = time.perf_counter()
+    step = make(model)
+    making = time.perf_counter() - start
+    tree, compiling = sample(task, model, step, tune=task.tune, starts=task.starts())
+    whitened = tree["posterior"].to_dataset()["whitened"].values
+    statistics = tree["sample_stats"].to_dataset()
+    attributes = {"compile_seconds": making + compiling, **trajectory_figures(statistics)}
+    return Drawn(task.parameters(whitened), tidy(statistics), attributes)
+
+
+def _nutpie(task: Task, model: pm.Model, options: dict[str, Any]) -> Drawn:
+    start = time.perf_counter()
+    compiled = nutpie_model(model, ["whitened"])
+    compiling = time.perf_counter() - start
+    draws, statistics = nutpie_chains(task, compiled, task.starts(), task.draws, 3, **options)
+    attributes = {"compile_seconds": compiling, **trajectory_figures(statistics)}
+    return Drawn(task.parameters(draws["whitened"].values), tidy(statistics), attributes)
+
+
+def sample(
+    task: Task,
+    model: pm.Model,
+    step: Any,
+    *,
+    tune: int,
+    draws: int | None = None,
+    starts: Sequence[Array] | None = None,
+    names: Sequence[str] = ("whitened",),
+    stream: int = 3,
+) -> tuple[xr.DataTree, float]:
+    """`pm.sample` with a given step, and the seconds that passed before the first draw."""
+    began = time.perf_counter()
+    first: list[float] = []
+
+    def note(**_: Any) -> None:
+        if not first:
+            first.append(time.perf_counter())
+
+    initial = None if starts is None else [{"whitened": start} for start in starts]
+    seeds = task.generator(stream).integers(2**31, size=task.chains).tolist()
+    logger = logging.getLogger("pymc")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with model, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = pm.sample(
+                task.draws if draws is None else draws, tune=tune, chains=task.chains,
+                cores=min(task.cores, task.chains), step=step, initvals=initial, callback=note,
+                random_seed=seeds, progressbar=task.progress, quiet=True, var_names=list(names),
+                nuts_sampler="pymc", compute_convergence_checks=False,
+            )  # fmt: skip
+    finally:
+        logger.setLevel(level)
+    return tree, (first[0] if first else time.perf_counter()) - began
+
+
+def nutpie_model(model: pm.Model, names: Sequence[str]) -> Any:
+    """The model compiled for nutpie, once; later calls only pass its present data."""
+    if model not in _COMPILED:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _COMPILED[model] = nutpie.compile_pymc_model(model, var_names=list(names))
+    compiled = _COMPILED[model]
+    data = {shared.name: shared.get_value() for shared in compiled.shared_var_keys}
+    return compiled.with_data(**data)
+
+
+def nutpie_chains(
+    task: Task, compiled: Any, starts: Sequence[Array], draws: int, stream: int, **options: Any
+) -> tuple[xr.Dataset, xr.Dataset]:
+    """Chains of nutpie, one after the other, for only so each gets a start of its own."""
+    seeds = task.generator(stream).integers(2**31, size=task.chains).tolist()
+    found = []
+    for start, seed in zip(starts, seeds, strict=True):
+        flat = np.ascontiguousarray(start.ravel(), dtype=float)
+        own = dataclasses.replace(compiled, initial_point_func=lambda _, at=flat: at.copy())
+        settings = {"draws": draws, "tune": max(task.tune, 1), "chains": 1, "cores": 1, **options}
+        try:
+            tree = nutpie.sample(own, seed=seed, progress_bar=False, save_warmup=False, **settings)
+        except RuntimeError as error:
+            raise SamplerError(f"nutpie: {error}") from None
+        found.append(tree)
+    chain = xr.DataArray(np.arange(task.chains), dims="chain", name="chain")
+    groups = (
+        xr.concat([tree[group].to_dataset().isel(chain=0, drop=True) for tree in found], chain)
+        for group in ("posterior", "sample_stats")
+    )
+    draws_, statistics = groups
+    return draws_, statistics
+
+
+def trajectory_figures(statistics: xr.Dataset) -> dict[str, float]:
+    """Divergences and BFMI (the worst chain's), where there are trajectories."""
+    figures = {}
+    if "diverging" in statistics:
+        figures["divergences"] = float(statistics["diverging"].sum())
+    if "energy" in statistics:
+        figures["bfmi"] = float(np.min(array_stats.bfmi(statistics["energy"].values)))
+    return figures
+
+
+def tidy(statistics: xr.Dataset) -> xr.Dataset:
+    """The statistics that netCDF can hold and that mean something to a reader."""
+    kept = [
+        name for name in KEPT if name in statistics and statistics[name].dims == ("chain", "draw")
+    ]
+    result = statistics[kept].copy()
+    for name in kept:
+        if result[name].dtype == bool:
+            result[name] = result[name].astype(np.int8)
+    result.attrs = {}
+    return result

@@ -1,0 +1,241 @@
+"""What the paper leaves open: η, exploration, AdaHedge as printed, the sampler, the answer."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from bayes_feasible.analysis.paper import figures
+from bayes_feasible.analysis.paper.claims import Claim
+from bayes_feasible.analysis.paper.compare import (
+    AT_END,
+    Criterion,
+    difference,
+    estimate,
+    estimate_of,
+    size,
+)
+from bayes_feasible.analysis.paper.printed_adahedge import PrintedAdaHedge
+from bayes_feasible.analysis.paper.rule_sets import PAPER_ETA, RULES, TRUE_POSTERIOR
+from bayes_feasible.analysis.paper.runs import Piece, Study, run
+from bayes_feasible.instances import end_of_optimism
+from bayes_feasible.rule import Rule
+from bayes_feasible.rules import BLFAIPS
+from bayes_feasible.simulation import simulate
+
+ALPHA = 0.1
+TIMES = (100, 500, 1000, 2000)
+ETAS = (0.1, 0.3, 3.0, 10.0)
+EXPONENTS = (0.1, 0.5, 1.0)
+EFFICIENCY = Criterion("efficiency", "efficiency")
+MEASURES = (*AT_END, EFFICIENCY)
+CUMULATIVE, FROZEN, OVERWRITTEN = "cumulative", "printed: frozen", "printed: mixture overwrites"
+EXACT, MARKOV = "exact draws", "PyMC Slice"
+ANSWERS = ("draw", "mean", "probable")
+ANSWERED = {name: RULES[name] for name in (PAPER_ETA, TRUE_POSTERIOR, "LinTS", "Uniform")}
+Rules = dict[str, Callable[..., Rule]]
+
+SHORT = 40  # rounds with a Markov chain in each
+SWEEPS = 10
+CHAINED = 0.1  # share of the repetitions that the Markov chains get
+
+
+def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Study]:
+    """Learning rate of the min-learner, exploration, and the max-learner."""
+    instance = end_of_optimism(ALPHA)
+    eta: Rules = {"paper's η": BLFAIPS} | {
+        f"η = {value:g}": partial(BLFAIPS, eta=value) for value in sorted((*ETAS, 1.0))
+    }
+    exploration: Rules = {
+        f"t^-{power:g}{label}": partial(BLFAIPS, eta=value, exploration=power)
+        for label, value in (("", "paper"), (" (η = 1)", 1.0))
+        for power in sorted((*EXPONENTS, 0.25))
+    }
+    learner: Rules = {
+        CUMULATIVE: BLFAIPS,
+        FROZEN: PrintedAdaHedge,
+        OVERWRITTEN: partial(PrintedAdaHedge, overwrite=True),
+    }
+    sets = {"eta": eta, "exploration": exploration, "adahedge": learner}
+    return [
+        Study(f"ablation_{name}", [instance], rules, times, repetitions)
+        for name, rules in sets.items()
+    ]
+
+
+def pieces(repetitions: int, times: tuple[int, ...] = TIMES, short: int = SHORT) -> list[Piece]:
+    """What is not a `Study`: the recommendation rules, and PyMC's sampler inside the rule."""
+    chains = max(2, round(CHAINED * repetitions))
+    return [
+        Piece(
+            "ablation_recommendation",
+            json.dumps(["recommendation", repetitions, times, list(ANSWERED)]),
+            partial(recommendations, repetitions, times),
+        ),
+        Piece(
+            "ablation_sampler",
+            json.dumps(["sampler", chains, short, SWEEPS]),
+            partial(samplers, chains, short),
+        ),
+    ]
+
+
+def recommendations(repetitions: int, times: tuple[int, ...]) -> xr.Dataset:
+    """`simulate` with each recommendation rule: the same pulls, other answers."""
+    instance = end_of_optimism(ALPHA)
+    found = [
+        simulate(
+            instance,
+            {name: partial(maker, recommendation=answer) for name, maker in ANSWERED.items()},
+            times[-1], repetitions, times,
+        )[["correct", "log_error", "efficiency"]]
+        for answer in ANSWERS
+    ]  # fmt: skip
+    if any(one.sizes["replicate"] < repetitions for one in found):
+        raise KeyboardInterrupt  # simulate gives back what is finished; half a study is none
+    return xr.concat(found, xr.DataArray(list(ANSWERS), dims="answer", name="answer"))
+
+
+def samplers(repetitions: int, rounds: int) -> xr.Dataset:
+    """The same short experiment with exact draws and with a Markov chain of PyMC."""
+    from bayes_feasible.analysis.paper.pymc_rule import SLICE, SampledBLFAIPS, Sampler
+
+    instance = end_of_optimism(ALPHA)
+    sampler = Sampler(instance.problem, SLICE)
+    rules: Rules = {
+        EXACT: partial(BLFAIPS, eta=1.0),
+        MARKOV: partial(SampledBLFAIPS, sampler=sampler, sweeps=SWEEPS),
+    }
+    found, seconds = [], []
+    for name, maker in rules.items():
+        for warm in (True, False):  # the first round compiles
+            number, last = (1, 2) if warm else (repetitions, rounds)
+            study = Study(name, [instance], {name: maker}, (last,), number)
+            start = time.process_time()
+            result = run(study)
+            spent = (time.process_time() - start) / (number * last)
+        found.append(result)
+        seconds.append(spent)
+    data = xr.concat(found, "rule")
+    return data.assign(seconds=("rule", seconds))
+
+
+def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
+    """One row for each choice that the paper makes or leaves open."""
+    eta, exploration = data["ablation_eta"], data["ablation_exploration"]
+    return [
+        _variants(
+            eta, "paper's η", "The paper's η is a good choice", "Section 3, min-learner", command
+        ),
+        _variants(
+            exploration.sel(rule=[r for r in exploration.rule.values if "η" not in r]),
+            "t^-0.25", "Exploration t^(-1/4) is a good choice, at the paper's η",
+            "Algorithm 1, line 5", command,
+        ),
+        _variants(
+            exploration.sel(rule=[r for r in exploration.rule.values if "η" in r]),
+            "t^-0.25 (η = 1)", "Exploration t^(-1/4) is a good choice, at η = 1",
+            "Algorithm 1, line 5", command,
+        ),
+        _variants(
+            data["ablation_adahedge"], FROZEN, "AdaHedge works as printed",
+            "Algorithm 1, lines 2, 14 and 22", command,
+        ),
+        _sampler(data["ablation_sampler"], command),
+        *_answers(data["ablation_recommendation"], command),
+    ]  # fmt: skip
+
+
+def _variants(data: xr.Dataset, chosen: str, name: str, where: str, command: str) -> Claim:
+    """The choice of the paper against the others; it holds if none is clearly better."""
+    rules = [str(rule) for rule in data.rule.values]
+    values = [
+        f"{rule} " + " / ".join(str(estimate(data, rule, m)) for m in MEASURES) for rule in rules
+    ]
+    better, parts = [], []
+    for other in rules:
+        if other == chosen:
+            continue
+        gaps = [difference(data, other, chosen, m) for m in MEASURES]
+        parts.append(f"{other} " + " / ".join(gap.signed() for gap in gaps))
+        behind = [m.name for m, gap in zip(MEASURES, gaps, strict=True) if gap.standing == "ahead"]
+        if behind:
+            better.append(f"{other} by {', '.join(behind)}")
+    return Claim(
+        name,
+        where,
+        f"End of Optimism, α = {ALPHA}, T = {int(data.time[-1])}, {size(data)}",
+        "accuracy by one draw / by the means / efficiency: " + ", ".join(values)
+        + f". Minus {chosen}: " + ", ".join(parts),
+        f"does not hold: clearly better are {'; '.join(better)}"
+        if better else "holds: no variant is clearly better",
+        command,
+    )  # fmt: skip
+
+
+def _sampler(data: xr.Dataset, command: str) -> Claim:
+    """Exact draws against a Markov chain's, replicate by replicate on the same noise."""
+    parts, apart = [], []
+    for measure in MEASURES:
+        exact, markov = (estimate(data, rule, measure) for rule in (EXACT, MARKOV))
+        gap = difference(data, MARKOV, EXACT, measure)
+        parts.append(f"{measure.name}: {EXACT} {exact}, {MARKOV} {markov}")
+        if gap.standing != "level":
+            apart.append(f"{measure.name} {gap.signed()}")
+    slow = float(data.seconds.sel(rule=MARKOV) / data.seconds.sel(rule=EXACT))
+    cost = ", ".join(f"{rule} {1e6 * float(data.seconds.sel(rule=rule)):,.0f} µs" for rule in
+                     (EXACT, MARKOV))  # fmt: skip
+    return Claim(
+        "The draw of line 13 may come from any sampler",
+        "Algorithm 1, line 13, which does not say how",
+        f"End of Optimism, α = {ALPHA}, η = 1, T = {int(data.time[-1])}, {size(data)} (a Markov "
+        f"chain in each round is slow); Slice with {SWEEPS} sweeps a round",
+        "; ".join(parts) + f"; processor time a round: {cost}",
+        (f"does not hold: {', '.join(apart)}" if apart else
+         "holds as far as so few repetitions can tell: no clear difference")
+        + f"; the exact draw is {slow:,.0f} times faster",
+        command,
+    )  # fmt: skip
+
+
+def _answers(data: xr.Dataset, command: str) -> list[Claim]:
+    """One draw against the means and the most probable, for the same pulls."""
+    rows, last = [], data.isel(time=-1)
+    for better in ANSWERS[1:]:
+        parts, standings = [], []
+        for rule in map(str, data.rule.values):
+            right = last.correct.sel(rule=rule).astype(float)
+            chance = 1 - np.exp(last.log_error.sel(rule=rule, answer="draw"))
+            gap = estimate_of(right.sel(answer=better).values - chance.values)
+            standings.append(gap.standing)
+            parts.append(
+                f"{rule}: draw {estimate_of(chance.values)}, {better} "
+                f"{estimate_of(right.sel(answer=better).values)}, difference {gap.signed()}"
+            )
+        worse = sum(standing == "ahead" for standing in standings)
+        rows.append(
+            Claim(
+                "Recommending by one posterior draw is as good as by "
+                + ("the means" if better == "mean" else "the most probable candidate"),
+                "Algorithm 1, lines 26 to 33",
+                f"End of Optimism, α = {ALPHA}, T = {int(data.time[-1])}, "
+                f"{data.sizes['replicate']} repetitions, the same pulls; for the draw the exact "
+                "probability that it is right",
+                "; ".join(parts),
+                "holds: no clear difference" if not worse else
+                f"does not hold: the draw is clearly worse for {worse} of {len(parts)} rules",
+                command,
+            )
+        )  # fmt: skip
+    return rows
+
+
+def pictures(data: Mapping[str, xr.Dataset]) -> dict[str, Figure]:
+    """All variants at the end."""
+    names = {"η": "ablation_eta", "exploration": "ablation_exploration",
+             "AdaHedge": "ablation_adahedge"}  # fmt: skip
+    return {"ablations": figures.ablation({label: data[name] for label, name in names.items()})}

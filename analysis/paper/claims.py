@@ -1,0 +1,107 @@
+"""The table of claims: what the paper says, what was run, what came out, and the verdict."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from bayes_feasible._atomic import replaced
+
+NOTE = """\
+A number after ± is one standard error. Rules meet the same noise, so differences between rules
+are taken run by run, and their standard error is that of the mean difference; in averages over
+instances the unit is the instance. A difference counts as clear from three standard errors on.
+"By one draw" is the paper's recommendation, the best feasible candidate of one posterior draw;
+"by the means" is that of the posterior means; "over the run" averages over the rounds. Numbers
+said to be exact are derived, not sampled.
+"""
+
+HEADINGS = {
+    "name": "Claim",
+    "where": "Where in the paper",
+    "what": "What was run",
+    "result": "Result",
+    "verdict": "Verdict",
+    "command": "Command",
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One row of the table; every field is a sentence or two for a reader.
+
+    Attributes
+    ----------
+    name : str
+        The claim, in short.
+    where : str
+        Section, theorem, lemma, figure or line of the paper.
+    what : str
+        What was computed to judge it.
+    result : str
+        The numbers, each with its standard error or said to be exact.
+    verdict : str
+        Starts with "holds", "holds in part", "does not hold" or "cannot be told"; then why.
+    command : str
+        What to type to get the numbers again.
+    """
+
+    name: str
+    where: str
+    what: str
+    result: str
+    verdict: str
+    command: str
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, str) or not value.strip():
+                raise ValueError(f"{field.name}: expected some text, got {value!r}")
+
+
+def markdown(claims: Iterable[Claim]) -> str:
+    """The table in Markdown."""
+    lines = [
+        "| " + " | ".join(HEADINGS.values()) + " |",
+        "|" + " --- |" * len(HEADINGS),
+    ]
+    for claim in claims:
+        cells = [getattr(claim, name).replace("|", "\\|").replace("\n", " ") for name in HEADINGS]
+        cells[-1] = f"`{cells[-1]}`"
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def comma_separated(claims: Iterable[Claim]) -> str:
+    """The table as comma-separated values."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(HEADINGS), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(claim) for claim in claims)
+    return text.getvalue()
+
+
+def to_json(claims: Iterable[Claim]) -> str:
+    """The table as a JSON list; `from_json` reads it."""
+    return json.dumps([asdict(claim) for claim in claims], indent=1, ensure_ascii=False) + "\n"
+
+
+def from_json(text: str) -> list[Claim]:
+    """The claims that `to_json` wrote."""
+    return [Claim(**row) for row in json.loads(text)]
+
+
+def write(claims: Sequence[Claim], folder: Path) -> list[Path]:
+    """Write `claims.md`, `claims.csv` and `claims.json`; each appears whole or not at all."""
+    texts = {
+        "claims.md": f"# The claims of the paper, on trial\n\n{NOTE}\n{markdown(claims)}",
+        "claims.csv": comma_separated(claims),
+        "claims.json": to_json(claims),
+    }
+    for name, text in texts.items():
+        with replaced(folder / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    return [folder / name for name in texts]

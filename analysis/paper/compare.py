@@ -1,0 +1,238 @@
+"""Estimates with standard errors, differences between rules, and verdicts.
+
+Replicate i of every rule meets the same noise, so a difference between two rules is taken
+replicate by replicate, and its standard error is that of the mean of those differences. Over
+several instances the unit is the instance: its replicates are averaged first, and the standard
+error is that of the mean over instances, which holds both the luck of the noise and that of the
+instances.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from bayes_feasible.analysis.paper.claims import Claim
+
+CLEAR = 3.0  # standard errors from which on a difference counts: false alarm 0.0027 each
+SMALL = 0.02  # an advantage in accuracy below which nobody would call a rule better
+SIMPLE = ("Uniform", "G-optimal")  # rules that learn nothing while they sample
+
+
+class Estimate(NamedTuple):
+    """A mean and its standard error."""
+
+    value: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} ± {self._error()}"
+
+    def signed(self) -> str:
+        """With its sign, for differences."""
+        return f"{self.value:+.3f} ± {self._error()}"
+
+    def _error(self) -> str:
+        """To three places, or what shows that it is not 0."""
+        return f"{self.error:.3f}" if self.error >= 0.0005 else f"{self.error:.1g}"
+
+    @property
+    def standing(self) -> str:
+        """Where a difference puts the first of two: ahead, behind or level."""
+        if abs(self.value) <= CLEAR * self.error or self.value == 0:
+            return "level"
+        return "ahead" if self.value > 0 else "behind"
+
+
+class Criterion(NamedTuple):
+    """A way to score a rule."""
+
+    name: str
+    measure: str  # variable of the Dataset
+    whole_run: bool = False  # averaged over the rounds, instead of at the end
+
+
+AT_END = (
+    Criterion("one draw", "drawn"),
+    Criterion("the means", "correct"),
+)
+CRITERIA = (*AT_END, Criterion("one draw over the run", "drawn", whole_run=True))
+
+
+def estimate_of(values: np.ndarray) -> Estimate:
+    """The mean of independent values, and its standard error.
+
+    Where n values are all the same, as in runs that are all right, their spread says nothing of
+    how rare another value is; the standard error is then given as 1/n, what one run more could
+    change. Only values that are all 0 stand for an identity.
+    """
+    values = np.asarray(values, dtype=float)
+    error = float(values.std(ddof=1) / np.sqrt(values.size))
+    if values.any() and np.all(values == values[0]):
+        error = 1 / values.size
+    return Estimate(float(values.mean()), error)
+
+
+def units(data: xr.Dataset, measure: str) -> xr.DataArray:
+    """A measure over (rule, unit, time): replicates, or instances if there are several."""
+    values = data[measure].astype(float)
+    if data.sizes["instance"] == 1:
+        return values.isel(instance=0).rename(replicate="unit")
+    return values.mean("replicate").rename(instance="unit").transpose("rule", "unit", "time")
+
+
+def scores(
+    data: xr.Dataset, rule: str, criterion: Criterion, time: int | None = None
+) -> np.ndarray:
+    """The score of a rule, unit by unit; at the end, unless a time is given."""
+    values = units(data.sel(rule=[rule]), criterion.measure).isel(rule=0)
+    if criterion.whole_run:
+        # Rounds between two checkpoints count with the mean of the two.
+        times = data.time.values.astype(float)
+        return np.trapezoid(values.values, times, axis=-1) / (times[-1] - times[0])
+    return (values.isel(time=-1) if time is None else values.sel(time=time)).values
+
+
+def estimate(
+    data: xr.Dataset, rule: str, criterion: Criterion, time: int | None = None
+) -> Estimate:
+    """The mean score of a rule."""
+    return estimate_of(scores(data, rule, criterion, time))
+
+
+def difference(
+    data: xr.Dataset, first: str, second: str, criterion: Criterion, time: int | None = None
+) -> Estimate:
+    """How much higher the first rule scores than the second, unit by unit."""
+    return estimate_of(scores(data, first, criterion, time) - scores(data, second, criterion, time))
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One rule against others on one Dataset, by several criteria."""
+
+    data: xr.Dataset
+    hero: str
+    rivals: Sequence[str]
+    criteria: Sequence[Criterion] = CRITERIA
+
+    def differences(self, criterion: Criterion) -> dict[str, Estimate]:
+        """Hero minus each rival."""
+        return {r: difference(self.data, self.hero, r, criterion) for r in self.rivals}
+
+    def standings(self) -> list[tuple[str, str, str]]:
+        """(criterion, rival, standing) for each pair."""
+        return [
+            (criterion.name, rival, found.standing)
+            for criterion in self.criteria
+            for rival, found in self.differences(criterion).items()
+        ]
+
+    def text(self) -> str:
+        """The differences, for reading."""
+        parts = []
+        for criterion in self.criteria:
+            found = ", ".join(f"{r} {d.signed()}" for r, d in self.differences(criterion).items())
+            parts.append(f"{criterion.name}: {found}")
+        return f"{self.hero} minus others by " + "; ".join(parts)
+
+    def verdict(self) -> str:
+        """Whether the hero is clearly ahead of all rivals by all criteria.
+
+        Where no difference is clear in either direction, the standard errors say what advantage
+        they still leave room for.
+        """
+        standings = self.standings()
+        if any(standing != "level" for *_, standing in standings):
+            return judge(standings)
+        room = max(
+            found.value + CLEAR * found.error
+            for criterion in self.criteria
+            for found in self.differences(criterion).values()
+        )
+        opening = "does not hold" if room < SMALL else "cannot be told"
+        return (
+            f"{opening}: no clear difference to any by any criterion, and none above {room:.3f} "
+            "in its favour is compatible with the numbers"
+        )
+
+
+def judge(standings: Sequence[tuple[str, str, str]]) -> str:
+    """A verdict on "ahead of all": standings are (criterion, rival, standing)."""
+    ahead = sum(standing == "ahead" for *_, standing in standings)
+    if ahead == len(standings):
+        return "holds: clearly ahead of each"
+    parts = []
+    for word, phrase in (("behind", "behind"), ("level", "no clear difference to")):
+        by_criterion: dict[str, list[str]] = {}
+        for criterion, rival, standing in standings:
+            if standing == word:
+                by_criterion.setdefault(criterion, []).append(rival)
+        parts += [f"{phrase} {_list(r)} by {c}" for c, r in by_criterion.items()]
+    opening = "holds in part" if ahead else "does not hold"
+    return f"{opening}: ahead in {ahead} of {len(standings)} comparisons; " + "; ".join(parts)
+
+
+def also_simple(data: xr.Dataset, hero: str, rivals: Sequence[str]) -> str:
+    """Whether sampling without learning beats the same rivals, and what the hero adds to it."""
+    criterion = AT_END[0]
+    able = [
+        simple
+        for simple in SIMPLE
+        if simple in data.rule.values
+        and all(difference(data, simple, r, criterion).standing == "ahead" for r in rivals)
+    ]
+    gains = {s: difference(data, hero, s, criterion) for s in SIMPLE if s in data.rule.values}
+    against = ", ".join(f"{s} {g.signed()} ({g.standing})" for s, g in gains.items())
+    text = f"{hero} minus {against} by one draw"
+    if able:
+        return f"Worth less: {_list(able)} beat{'s' * (len(able) == 1)} the same rivals. {text}"
+    return f"{_list(gains)} do not beat all the same rivals. {text}"
+
+
+def contest_claims(
+    data: xr.Dataset, heroes: Sequence[str], rivals: Sequence[str], claim: Claim, note: str = ""
+) -> list[Claim]:
+    """A row for each hero against the rivals, all else as in the given claim.
+
+    "HERO" in the claim's name stands for the hero. All accuracies, and the note, are in the first
+    row; the claim's own result and verdict are not used.
+    """
+    rows: list[Claim] = []
+    for hero in heroes:
+        contest = Contest(data, hero, rivals)
+        extra = "" if rows else f"{accuracies(data)}{note}. "
+        rows.append(
+            replace(
+                claim,
+                name=claim.name.replace("HERO", hero),
+                result=f"{extra}{contest.text()}",
+                verdict=f"{contest.verdict()}. {also_simple(data, hero, rivals)}",
+            )
+        )
+    return rows
+
+
+def accuracies(data: xr.Dataset, rules: Iterable[str] | None = None) -> str:
+    """Accuracies at the end by one draw / by the means, for reading."""
+    found = [
+        f"{rule} " + " / ".join(str(estimate(data, rule, criterion)) for criterion in AT_END)
+        for rule in (data.rule.values if rules is None else rules)
+    ]
+    last = int(data.time[-1])
+    return f"accuracy at T = {last} by one draw / by the means: " + ", ".join(found)
+
+
+def size(data: xr.Dataset) -> str:
+    """How much was run."""
+    instances, replicates = data.sizes["instance"], data.sizes["replicate"]
+    if instances == 1:
+        return f"{replicates} repetitions"
+    return f"{instances} instances, {replicates} repetitions each"
+
+
+def _list(names: Iterable[str]) -> str:
+    names = list(names)
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

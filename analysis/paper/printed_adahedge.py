@@ -1,0 +1,93 @@
+"""BLFAIPS with AdaHedge as the paper prints it, to see what that would do.
+
+The printed update is `λ_{t+1} ∝ λ_t exp(-η_t l_t)` with `η_1 = ∞`. After the first round all
+weight is on the arms that lead, and no factor brings a weight of 0 back: the weights are frozen.
+Line 14 also calls the mixture with the G-optimal design `λ_t`. Read to the letter the update
+then starts from the mixture, which gives every arm of the design a weight again.
+"""
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+
+from bayes_feasible._choose import Options, choose_game, pull
+from bayes_feasible.instance import Instance
+from bayes_feasible.problem import Problem
+from bayes_feasible.rules import BLFAIPS
+
+
+@njit(cache=True, error_model="numpy")
+def printed_update(weights, loss, gap):
+    """Weights after one round of the printed update, in place; the new gap is returned."""
+    least, expected, total = np.inf, 0.0, 0.0
+    rate = math.log(loss.size) / gap if gap > 0.0 else np.inf
+    for i in range(loss.size):
+        expected += weights[i] * loss[i]
+        if weights[i] > 0.0:
+            least = min(least, loss[i])
+    for i in range(loss.size):
+        if rate == np.inf:
+            factor = 1.0 if loss[i] == least else 0.0
+        else:
+            factor = math.exp(-rate * (loss[i] - least))
+        weights[i] = weights[i] * factor if weights[i] > 0.0 else 0.0
+        total += weights[i]
+    mixed = least if rate == np.inf else least - math.log(total) / rate
+    for i in range(loss.size):
+        weights[i] /= total
+    return gap + max(expected - mixed, 0.0)
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def choose_printed(options, geo, state, work, rng):
+    """A round of BLFAIPS; then its weights are replaced by the printed ones, kept in the plan.
+
+    The rule's own AdaHedge runs along unused; the printed gap is kept in the first lag.
+    """
+    arm = choose_game(options, geo, state, work, rng)
+    if options.information == 1:
+        explore = float(state.clock[0]) ** -options.exploration
+        for i in range(state.plan.size):
+            state.plan[i] = (1.0 - explore) * state.plan[i] + explore * geo.design[i]
+    state.lag[0] = printed_update(state.plan, work.loss, state.lag[0])
+    for i in range(state.plan.size):
+        state.weights[i] = state.plan[i]
+    return arm
+
+
+@njit(cache=True, error_model="numpy")
+def run_printed(options, geo, state, work, rng, world, reward_rng, cost_rng, rounds):
+    """So many rounds; returns how many."""
+    seen = np.empty(world.costs.shape[1])
+    for _ in range(rounds):
+        arm = choose_printed(options, geo, state, work, rng)
+        pull(geo, state, work, world, reward_rng, cost_rng, arm, seen)
+    return rounds
+
+
+class PrintedAdaHedge(BLFAIPS):
+    """BLFAIPS with the printed update of the weights.
+
+    Parameters
+    ----------
+    problem, seed, eta, exploration, recommendation
+        See `BLFAIPS`.
+    overwrite : bool
+        Whether the update starts from the mixture that was sampled from, instead of the weights.
+    """
+
+    settings: ClassVar[tuple[str, ...]] = (*BLFAIPS.settings, "overwrite")
+    _step = staticmethod(choose_printed)
+    _loop = staticmethod(run_printed)
+
+    def __init__(
+        self, problem: Problem | Instance, seed: Any = 0, *, overwrite: bool = False, **options: Any
+    ) -> None:
+        self.overwrite = bool(overwrite)
+        super().__init__(problem, seed, **options)
+
+    def _configure(self, problem: Problem | Instance) -> Options:
+        self._state.plan[:] = self._state.weights
+        return super()._configure(problem)._replace(information=int(self.overwrite))

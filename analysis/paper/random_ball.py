@@ -1,0 +1,91 @@
+"""Random arms in the unit ball: one instance as in the paper, and the average over many."""
+
+from collections.abc import Mapping
+
+import xarray as xr
+from matplotlib.figure import Figure
+
+from bayes_feasible.analysis.paper import figures
+from bayes_feasible.analysis.paper.claims import Claim
+from bayes_feasible.analysis.paper.compare import Contest, contest_claims, judge, size
+from bayes_feasible.analysis.paper.rule_sets import HEROES, RIVALS, RULES, TIMES
+from bayes_feasible.analysis.paper.runs import Study
+from bayes_feasible.instances import random_ball
+
+SETTINGS = ((2, 5), (2, 20), (2, 50), (20, 20), (50, 20))  # dimensions and numbers of arms
+INSTANCES = 50
+SEED = 0  # of the one instance; the average is over seeds 0, 1, ...
+
+
+def studies(
+    repetitions: int, times: tuple[int, ...] = TIMES, instances: int = INSTANCES
+) -> list[Study]:
+    """Two for each setting: one instance; and many, with as many repetitions in all."""
+    found = []
+    for d, k in SETTINGS:
+        one = random_ball(d, k, SEED)
+        found.append(Study(f"random_ball_d{d}_k{k}", [one], RULES, times, repetitions))
+        many = [random_ball(d, k, SEED + i) for i in range(instances)]
+        each = max(2, repetitions // instances)
+        found.append(Study(f"random_ball_average_d{d}_k{k}", many, RULES, times, each))
+    return found
+
+
+def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
+    """BLFAIPS against its rivals in each setting, and over all settings."""
+    rows: list[Claim] = []
+    for d, k in SETTINGS:
+        for kind, label in (("", f"instance of seed {SEED}"), ("_average", "average")):
+            found = data[f"random_ball{kind}_d{d}_k{k}"]
+            rows += contest_claims(
+                found,
+                HEROES,
+                RIVALS,
+                Claim(
+                    f"HERO converges faster, d = {d}, K = {k} ({label})",
+                    f"Section 6.2, figure for d = {d}, K = {k}",
+                    f"uniform arms in the unit ball, T = {int(found.time[-1])}, {size(found)}; "
+                    "the paper's own instance is not known",
+                    "to come",
+                    "to come",
+                    command,
+                ),
+            )
+    return [*(_over_all(data, hero, command) for hero in HEROES), *rows]
+
+
+def _over_all(data: Mapping[str, xr.Dataset], hero: str, command: str) -> Claim:
+    """The claim as the paper puts it: faster for every number of arms and of dimensions."""
+    standings, parts = [], []
+    for kind in ("", "_average"):
+        for d, k in SETTINGS:
+            found = Contest(data[f"random_ball{kind}_d{d}_k{k}"], hero, RIVALS).standings()
+            label = f"d = {d}, K = {k}" + (", average" if kind else ", one instance")
+            standings += [(label, f"{rival} ({criterion})", s) for criterion, rival, s in found]
+            count = {w: sum(s == w for *_, s in found) for w in ("ahead", "level", "behind")}
+            parts.append(f"{label}: " + ", ".join(f"{n} {w}" for w, n in count.items()))
+    verdict = judge([(label, "rivals", s) for label, _, s in standings])
+    count = {w: sum(s == w for *_, s in standings) for w in ("ahead", "level", "behind")}
+    opening = verdict.split(":")[0]
+    return Claim(
+        f"{hero} converges faster than LinTS and Top-Two for all K and d",
+        "Section 6.2",
+        "all settings, one instance and averages, against three rivals by three criteria: at the "
+        "end by one draw and by the means, and by one draw over the run",
+        "; ".join(parts) + " (a difference counts beyond 3 standard errors, paired)",
+        f"{opening}: ahead in {count['ahead']}, no clear difference in {count['level']}, behind "
+        f"in {count['behind']} of {len(standings)} comparisons",
+        command,
+    )
+
+
+def pictures(data: Mapping[str, xr.Dataset]) -> dict[str, Figure]:
+    """One figure for each setting, and all differences at a glance."""
+    drawn = {}
+    for d, k in SETTINGS:
+        for kind, label in (("", f"instance of seed {SEED}"), ("_average", "average of instances")):
+            name = f"random_ball{kind}_d{d}_k{k}"
+            drawn[name] = figures.accuracy(data[name], f"Unit ball, d = {d}, K = {k}: {label}")
+    averages = {f"d = {d}, K = {k}": data[f"random_ball_average_d{d}_k{k}"] for d, k in SETTINGS}
+    drawn["random_ball_differences"] = figures.differences(averages, HEROES, RIVALS)
+    return drawn

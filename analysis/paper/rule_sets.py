@@ -1,0 +1,34 @@
+"""The rules that the paper compares, under the names of the figures and the table."""
+
+from collections.abc import Callable
+from functools import partial
+
+from bayes_feasible.rule import Rule
+from bayes_feasible.rules import (
+    BLFAIPS,
+    BestResponse,
+    GOptimal,
+    LinearThompson,
+    Oracle,
+    TopTwo,
+    Uniform,
+)
+
+PAPER_ETA, TRUE_POSTERIOR = "BLFAIPS", "BLFAIPS (η = 1)"
+HEROES = (PAPER_ETA, TRUE_POSTERIOR)
+THOMPSON, TOP_TWO, TUNED = "LinTS", "Top-Two (β = 0.5)", "Top-Two (optimal β)"
+RIVALS = (THOMPSON, TOP_TWO, TUNED)
+
+RULES: dict[str, Callable[..., Rule]] = {
+    PAPER_ETA: BLFAIPS,
+    TRUE_POSTERIOR: partial(BLFAIPS, eta=1.0),
+    THOMPSON: LinearThompson,
+    TOP_TWO: partial(TopTwo, beta=0.5),
+    TUNED: partial(TopTwo, beta="optimal"),
+    "Oracle": Oracle,
+    "Uniform": Uniform,
+    "G-optimal": GOptimal,
+    "BestResponse": BestResponse,
+}
+
+TIMES = (10, 20, 50, *range(100, 2001, 100))

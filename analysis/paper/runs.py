@@ -1,0 +1,262 @@
+"""Many experiments, watched under both recommendation rules, and kept in files.
+
+A piece of work is a `Study`: rules that run on one instance or on several. Its replicates meet
+the same noise as those of `bayes_feasible.simulate` with the same seeds; what differs is what is
+written down. At each checkpoint several posterior draws say how probably the paper's
+recommendation (the best feasible candidate of one draw) is right at that moment, which is less
+noisy than one draw, and the posterior means give the other recommendation.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from numba import njit
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from bayes_feasible._atomic import replaced
+from bayes_feasible._choose import recommend_drawn
+from bayes_feasible._content import to_document
+from bayes_feasible._engine import mean_best
+from bayes_feasible.instance import Instance
+from bayes_feasible.rate import optimal_rate, smallest_exponents
+from bayes_feasible.rule import Rule
+from bayes_feasible.simulation import Environment
+
+DRAWS = 16  # posterior draws at a checkpoint: the paper's recommendation, so often
+BLOCK = 25  # replicates in one task
+WRITTEN_BY = 1  # changes when the same settings would give other numbers
+
+
+@dataclass(frozen=True)
+class Study:
+    """Rules on one instance or on several, each many times.
+
+    Attributes
+    ----------
+    name : str
+        Also the name of its file.
+    instances : sequence of Instance
+    rules : mapping from names to makers of rules
+        A rule's class, or `functools.partial` of one.
+    times : sequence of int
+        The checkpoints, the last of which is the horizon.
+    replicates : int
+        Runs of each rule on each instance.
+    seed : int
+    environment : callable
+        Gives an `Environment` from an instance and two seeds, for rewards and for costs.
+    """
+
+    name: str
+    instances: Sequence[Instance]
+    rules: Mapping[str, Callable[..., Rule]]
+    times: Sequence[int]
+    replicates: int
+    seed: int = 0
+    environment: Callable[..., Environment] = Environment
+
+    def settings(self) -> str:
+        """Everything that the numbers depend on, as JSON."""
+        return json.dumps(
+            {
+                "name": self.name,
+                "instances": [to_document(i, strict=True) for i in self.instances],
+                "rules": {name: _described(maker) for name, maker in self.rules.items()},
+                "times": list(map(int, self.times)),
+                "replicates": self.replicates,
+                "seed": self.seed,
+                "environment": _described(self.environment),
+                "draws": DRAWS,
+                "written_by": WRITTEN_BY,
+            },
+            sort_keys=True,
+        )
+
+    def blocks(self) -> Iterator[tuple[int, int, int]]:
+        """The tasks: an instance, its first replicate and how many there are."""
+        for instance in range(len(self.instances)):
+            for first in range(0, self.replicates, BLOCK):
+                yield instance, first, min(BLOCK, self.replicates - first)
+
+
+class Piece(NamedTuple):
+    """Work that gives one file: its name, its settings, and a function that gives the Dataset."""
+
+    name: str
+    settings: str
+    make: Callable[[], xr.Dataset]
+
+
+class Watched(NamedTuple):
+    """What one task saw: arrays over (rule, replicate, time)."""
+
+    drawn: NDArray[np.float32]  # share of the posterior draws under which the best is best
+    by_draw: NDArray[np.int16]  # candidate recommended by the first draw, -1 for none
+    by_mean: NDArray[np.int16]  # and by the posterior means
+    efficiency: NDArray[np.float32]
+    best_share: NDArray[np.float32]  # of the pulls, for the arms that are the best candidate
+    allocation: NDArray[np.float64]  # (rule, time, arm), summed over the replicates
+
+
+def run(study: Study, executor: Executor | None = None, *, progress: bool = False) -> xr.Dataset:
+    """Run a study, its tasks in the executor's processes if there is one.
+
+    Returns
+    -------
+    Dataset
+        Over `instance`, `rule`, `replicate` and `time`: `drawn` (the share of posterior draws
+        under which the best candidate is best: how probably the paper's recommendation is
+        right), `by_draw` and `by_mean` (what one draw and the means recommend), `correct` (the
+        latter is the best or a copy of it), `efficiency` and `best_share`; and the mean
+        `allocation`, over `instance`, `rule`, `time` and `arm`.
+    """
+    tasks = list(study.blocks())
+    seen: dict[tuple[int, int], Watched] = {}
+    with tqdm(total=len(tasks), desc=study.name, disable=not progress, unit="task") as bar:
+        if executor is None:
+            for task in tasks:
+                seen[task[:2]] = watch(study, *task)
+                bar.update()
+        else:
+            # A few tasks at a time, so that an interruption does not wait for many.
+            waiting, left = {}, iter(tasks)
+            for task in islice(left, 8):
+                waiting[executor.submit(watch, study, *task)] = task[:2]
+            while waiting:
+                future = next(as_completed(waiting))
+                seen[waiting.pop(future)] = future.result()
+                for task in islice(left, 1):
+                    waiting[executor.submit(watch, study, *task)] = task[:2]
+                bar.update()
+    return _labelled(study, seen)
+
+
+def watch(study: Study, which: int, first: int, number: int) -> Watched:
+    """One task: so many replicates of every rule on one instance."""
+    instance = study.instances[which]
+    problem, times = instance.problem, np.asarray(study.times)
+    best = problem.copies(instance.best)
+    shape = (len(study.rules), number, times.size)
+    drawn = np.empty(shape, np.float32)
+    by_draw, by_mean = np.empty(shape, np.int16), np.empty(shape, np.int16)
+    pulls = np.empty((*shape, len(problem.arms)), np.int64)
+    for r, maker in enumerate(study.rules.values()):
+        for i in range(number):
+            # The seeds of `simulate`: of rule, rewards and costs.
+            key = (which, first + i) if len(study.instances) > 1 else (first + i,)
+            own, rewards, costs = (
+                np.random.SeedSequence(study.seed, spawn_key=(*key, part)) for part in range(3)
+            )
+            rule, world = maker(instance, seed=own), study.environment(instance, rewards, costs)
+            now = 0
+            for t, time in enumerate(times):
+                world.play(rule, int(time) - now)
+                now = int(time)
+                by_mean[r, i, t] = mean_best(rule._state.candidate_means, rule._geometry.thresholds)
+                choices = drawn_answers(
+                    rule._geometry, rule._state, rule._work, rule._recommend_rng, DRAWS
+                )
+                by_draw[r, i, t] = choices[0]
+                drawn[r, i, t] = np.mean(best[choices] & (choices >= 0))
+                pulls[r, i, t] = world.pulls
+    shares = pulls / times[:, np.newaxis]
+    same = (problem.arms == problem.candidates[instance.best]).all(axis=1)
+    return Watched(
+        drawn, by_draw, by_mean, _efficiency(instance, shares, shape),
+        shares[..., same].sum(-1).astype(np.float32), shares.sum(axis=1),
+    )  # fmt: skip
+
+
+@njit(cache=True, error_model="numpy")
+def drawn_answers(geo, state, work, rng, number):
+    """What the paper's recommendation would be, so many times over."""
+    answers = np.empty(number, np.int64)
+    for i in range(number):
+        answers[i] = recommend_drawn(geo, state, work, rng)
+    return answers
+
+
+def _efficiency(instance: Instance, shares: Any, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    rate = optimal_rate(instance).value
+    smallest = smallest_exponents(instance, shares.reshape(-1, shares.shape[-1]))
+    return (smallest.reshape(shape) / rate).astype(np.float32)
+
+
+def _labelled(study: Study, seen: dict[tuple[int, int], Watched]) -> xr.Dataset:
+    dims = ("instance", "rule", "replicate", "time")
+    joined = {}
+    for field in Watched._fields[:-1]:
+        rows = [
+            np.concatenate([getattr(seen[which, first], field) for first in firsts], axis=1)
+            for which, firsts in _by_instance(seen)
+        ]
+        joined[field] = (dims, np.stack(rows))
+    arms = max(len(instance.problem.arms) for instance in study.instances)
+    allocation = np.zeros((len(study.instances), len(study.rules), len(study.times), arms))
+    for (which, _), watched in seen.items():
+        allocation[which, :, :, : watched.allocation.shape[-1]] += watched.allocation
+    best = np.stack([i.problem.copies(i.best) for i in study.instances])
+    by_mean = joined["by_mean"][1]
+    right = np.take_along_axis(best[:, None, None, :], np.maximum(by_mean, 0), axis=-1)
+    settings = study.settings()
+    return xr.Dataset(
+        {
+            **joined,
+            "correct": (dims, right & (by_mean >= 0)),
+            "allocation": (("instance", "rule", "time", "arm"), allocation / study.replicates),
+        },
+        coords={"rule": list(study.rules), "time": np.asarray(study.times)},
+        attrs={
+            "name": study.name,
+            "best": [i.problem.name(i.best) for i in study.instances],
+            "settings": settings,
+            "settings_hash": fingerprint(settings),
+        },
+    )
+
+
+def _by_instance(seen: dict[tuple[int, int], Any]) -> Iterator[tuple[int, list[int]]]:
+    for which in sorted({which for which, _ in seen}):
+        yield which, sorted(first for instance, first in seen if instance == which)
+
+
+def kept(
+    path: Path, settings: str, make: Callable[[], xr.Dataset], *, report: Callable[[str], None]
+) -> xr.Dataset:
+    """The Dataset of a file if it was made with these settings; else made, written, returned."""
+    if path.exists():
+        with xr.open_dataset(path, engine="h5netcdf") as stored:
+            if stored.attrs.get("settings_hash") == fingerprint(settings):
+                report(f"{path.name}: kept")
+                return stored.load()
+    dataset = make()
+    dataset.attrs |= {"settings": settings, "settings_hash": fingerprint(settings)}
+    smaller = {"zlib": True, "complevel": 4}
+    encoding = {name: smaller for name in dataset.data_vars if dataset[name].dtype.kind in "fib"}
+    with replaced(path) as temporary:
+        dataset.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
+    report(f"{path.name}: written")
+    return dataset
+
+
+def fingerprint(settings: str) -> str:
+    """A short hash of settings."""
+    return hashlib.sha256(settings.encode()).hexdigest()[:16]
+
+
+def _described(maker: Any) -> str:
+    """A class or function, with the options that `partial` fixed."""
+    if isinstance(maker, partial):
+        options = ", ".join(f"{name}={value!r}" for name, value in sorted(maker.keywords.items()))
+        return f"{_described(maker.func)}({options})"
+    return str(maker.__qualname__)

@@ -1,0 +1,171 @@
+r"""BLFAIPS, watched: every round's pull, and the sums that the paper's regret terms are made of.
+
+The same steps as the rule, in the same order and with the same generators, so that a trace shows
+what the rule does, bit for bit. What a round expects of its posterior, which the rule does not
+need, is estimated with draws of its own. In units of the noise, with :math:`\theta` drawn given
+that the empirical best candidate is not best, an arm :math:`x` gains
+
+.. math:: g_t(x) = \langle x, \theta_1 - \hat\theta_t^r\rangle^2 / \sigma^2
+                   + \sum_j \langle x, \theta_{2,j} - \hat\theta_{t,j}^c\rangle^2 / \gamma_j^2 .
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numba import njit
+
+from bayes_feasible._choose import World, drawn_loss, hedge, leader_or_random, pick
+from bayes_feasible._draws import block_noise
+from bayes_feasible._engine import NOBODY, draw_alternative, inner, learn
+from bayes_feasible.instance import Instance
+from bayes_feasible.rules import BLFAIPS
+
+# Sums over rounds, by arm: what the draw of the rule would gain, what a draw gains on average,
+# the same about the truth instead of the posterior mean, and given that the true best is not best.
+DRAWN, EXPECTED, ABOUT_TRUTH, GIVEN_BEST = range(4)
+BY_ARM = ("drawn", "expected", "about_truth", "given_best")
+# Sums over rounds, of gains under shares: "own" are AdaHedge's weights, "mixed" what is pulled.
+SCALARS = (
+    "expected_mixed", "drawn_own", "drawn_mixed", "given_best_mixed", "given_best_pulled",
+    "largest_gain", "wrong_rounds", "last_wrong", "drawn_variance",
+)  # fmt: skip
+
+
+@njit(cache=True, error_model="numpy")
+def _add_expected(geo, state, work, rng, leader, scale, draws, truth, gains, about):
+    """Add each arm's mean gain over so many draws, about the posterior means and the truth."""
+    for _ in range(draws):
+        if draw_alternative(geo, state, work, rng, leader, scale) == NOBODY:
+            return
+        for arm in range(len(geo.arms)):
+            for b in range(len(work.draw)):
+                drawn = inner(geo.arms, arm, work.draw, b)
+                off = inner(geo.arms, arm, state.means, b) / geo.noise[b]
+                off -= inner(geo.arms, arm, truth, b)
+                gains[arm] += drawn**2 / draws
+                about[arm] += (drawn + off) ** 2 / draws
+
+
+@njit(cache=True, error_model="numpy")
+def _watch(options, geo, state, work, rng, world, reward_rng, cost_rng, extra_rng, best, truth,
+           draws, times, pulled, shown, by_arm, scalars):  # fmt: skip
+    """Play the rounds up to the last of `times` and write down what happens."""
+    arms = len(geo.arms)
+    seen = np.empty(world.costs.shape[1])
+    sums, totals = np.zeros(by_arm.shape[1:]), np.zeros(scalars.shape[1])
+    gains, about, own, mixed = np.zeros(arms), np.zeros(arms), np.zeros(arms), np.zeros(arms)
+    given, unused = np.zeros(arms), np.zeros(arms)
+    checkpoint = 0
+    for t in range(times[-1]):
+        state.clock[0] += 1
+        explore = float(state.clock[0]) ** -options.exploration
+        leader = leader_or_random(state.candidate_means, geo.thresholds, rng)
+        gains[:] = 0.0
+        about[:] = 0.0
+        if draws > 0:
+            _add_expected(geo, state, work, extra_rng, leader, options.scale, draws, truth,
+                          gains, about)  # fmt: skip
+        right = geo.same[leader] == geo.same[best]
+        given[:] = gains
+        if draws > 0 and not right:
+            given[:] = 0.0
+            _add_expected(geo, state, work, extra_rng, best, options.scale, draws, truth,
+                          given, unused)  # fmt: skip
+        event = draw_alternative(geo, state, work, rng, leader, options.scale)
+        arm = pick(geo.design if rng.random() < explore else state.weights, 1.0, rng)
+        mean, square = 0.0, 0.0
+        work.loss[:] = 0.0
+        if event != NOBODY:
+            drawn_loss(geo.arms, work.draw, work.loss)
+        for x in range(arms):
+            own[x] = state.weights[x]
+            mixed[x] = (1.0 - explore) * own[x] + explore * geo.design[x]
+            gain = -work.loss[x]
+            sums[DRAWN, x] += gain
+            sums[EXPECTED, x] += gains[x]
+            sums[ABOUT_TRUTH, x] += about[x]
+            sums[GIVEN_BEST, x] += given[x]
+            totals[0] += gains[x] * mixed[x]
+            totals[1] += gain * own[x]
+            totals[2] += gain * mixed[x]
+            totals[3] += given[x] * mixed[x]
+            totals[5] = max(totals[5], gain)
+            mean += own[x] * gain
+            square += own[x] * gain * gain
+        totals[4] += given[arm]
+        if not right:
+            totals[6] += 1.0
+            totals[7] = t + 1.0
+        totals[8] += max(square - mean * mean, 0.0)
+        if event != NOBODY:
+            hedge(options.rate, state.losses, state.weights, state.gap, work.loss)
+        reward = world.rewards[arm] + world.noise[0] * reward_rng.standard_normal()
+        for j in range(seen.size):
+            seen[j] = world.costs[arm, j] + world.noise[1 + j] * cost_rng.standard_normal()
+            shown[t, 1 + j] = seen[j]
+        pulled[t], shown[t, 0] = arm, reward
+        learn(geo, state, work, arm, reward, seen)
+        if t + 1 == times[checkpoint]:
+            by_arm[checkpoint] = sums
+            scalars[checkpoint] = totals
+            checkpoint += 1
+
+
+def watch(
+    instance: Instance, times: Any, seed: np.random.SeedSequence, *, eta: Any = "paper",
+    draws: int = 4,
+) -> xr.Dataset:  # fmt: skip
+    """One run of BLFAIPS with all that the lemmas speak of.
+
+    Parameters
+    ----------
+    instance : Instance
+    times : rising whole numbers
+        After how many rounds to write the sums down; the last is the length of the run.
+    seed : SeedSequence
+        As `bayes_feasible.simulate` gives one to each replicate: the same pulls come out.
+    eta : "paper" or float
+        See `BLFAIPS`.
+    draws : int
+        Draws a round for what it expects; 0 leaves the expectations out.
+
+    Returns
+    -------
+    Dataset
+        Over `round`: `pulled` and, over (`round`, `block`), `shown`, reward first. Over (`time`,
+        `arm`) and `time`: sums over the rounds so far, see `BY_ARM` and `SCALARS`.
+    """
+    problem = instance.problem
+    own, noise, costs, _, extra = (
+        np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)) for i in range(5)
+    )
+    rule = BLFAIPS(instance, seed=own, eta=eta)
+    geo = rule._geometry
+    theta = np.vstack([instance.theta_reward, instance.theta_cost])
+    truth = theta[geo.columns] @ problem.basis / geo.noise[:, np.newaxis]
+    world = World(
+        problem.arms @ instance.theta_reward,
+        np.ascontiguousarray(problem.arms @ instance.theta_cost.T),
+        block_noise(problem),
+    )
+    times = np.asarray(times, dtype=np.int64)
+    pulled = np.empty(times[-1], dtype=np.int64)
+    shown = np.empty((times[-1], len(theta)))
+    by_arm = np.empty((times.size, len(BY_ARM), len(problem.arms)))
+    scalars = np.empty((times.size, len(SCALARS)))
+    play: Callable[..., None] = _watch
+    play(
+        rule._options, geo, rule._state, rule._work, rule._rng, world,
+        *map(np.random.default_rng, (noise, costs, extra)), instance.best,
+        np.ascontiguousarray(truth), draws, times, pulled, shown, by_arm, scalars,
+    )  # fmt: skip
+    dataset = xr.Dataset(
+        {name: (("time", "arm"), by_arm[:, i]) for i, name in enumerate(BY_ARM)},
+        coords={"time": times, "arm": problem.coords["arm"]},
+    )
+    dataset = dataset.assign({name: ("time", scalars[:, i]) for i, name in enumerate(SCALARS)})
+    dataset = dataset.assign(pulled=("round", pulled), shown=(("round", "block"), shown))
+    dataset.attrs["scale"] = rule._options.scale
+    return dataset

@@ -1,0 +1,120 @@
+"""Calibration of error probabilities: stated beside observed."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bayes_feasible import _check
+from bayes_feasible._check import Array
+from bayes_feasible._draws import block_noise
+from bayes_feasible.alternative import Alternative
+from bayes_feasible.analysis.calibration import FALSE_ALARM, prior, shown_by
+from bayes_feasible.analysis.tables import text_table
+from bayes_feasible.analysis.uniformity import coin_interval
+from bayes_feasible.posterior import Posterior
+from bayes_feasible.problem import Problem
+
+EDGES = (0.0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+
+
+def reliability(
+    problem: Problem,
+    arms: Any,
+    estimate: Callable[[Posterior, Alternative], float] | None = None,
+    *,
+    experiments: int = 5000,
+    edges: Sequence[float] = EDGES,
+    seed: int = 0,
+    false_alarm: float = FALSE_ALARM,
+) -> xr.Dataset:
+    """How often recommendations that are said to be wrong with probability p are wrong.
+
+    Each experiment draws the parameters from the prior and the data given them, recommends the
+    candidate that the posterior mean holds best, and asks how probable it is that this is wrong.
+    Experiments in which no candidate looks feasible recommend nothing and are left out.
+
+    Parameters
+    ----------
+    problem : Problem
+    arms : vector of arm indices
+        The pulls of every experiment.
+    estimate : callable, optional
+        A function of (posterior, alternative) that gives the probability of error; by default the
+        exact one.
+    experiments : int
+    edges : sequence of float
+        Bins of the probability.
+    seed : int
+    false_alarm : float
+        The probability at most that right probabilities leave a band, over all bins.
+
+    Returns
+    -------
+    Dataset
+        Over `bin`: `experiments`, `stated` (mean probability of error), `observed` (share that was
+        wrong), `lower` and `upper` (between which the share of right probabilities is), `inside`;
+        and the attributes `calibrated`, `probability` of the bands and `left_out`.
+    """
+    arms = _check.indices("arms", arms, len(problem.arms), "arm")
+    rng = np.random.default_rng([seed, 0x4E1])
+    estimate = _exact_probability if estimate is None else estimate
+    stated, wrong = [], []
+    for _ in range(_check.count("experiments", experiments)):
+        truth = prior(problem, rng)
+        shown = shown_by(problem, truth, arms, rng, "gaussian", block_noise(problem))
+        posterior = Posterior.from_history(problem, arms, shown[:, 0], shown[:, 1:])
+        best = posterior.best()
+        if best is None:
+            continue
+        alternative = Alternative(problem, best)
+        stated.append(estimate(posterior, alternative))
+        wrong.append(bool(alternative.contains(truth[0], truth[1:])))
+    table = _reliability_table(np.array(stated), np.array(wrong), np.array(edges), false_alarm)
+    return table.assign_attrs(left_out=experiments - len(stated))
+
+
+def reliability_table(table: xr.Dataset) -> str:
+    """The result of `reliability` for reading."""
+    rows = [
+        [
+            str(name), f"{int(one.experiments)}", f"{float(one.stated):.4f}",
+            f"{float(one.observed):.4f}", f"{float(one.lower):.4f} - {float(one.upper):.4f}",
+            "yes" if one.inside else "NO",
+        ]
+        for name, one in ((name, table.sel(bin=name)) for name in table.bin.values)
+    ]  # fmt: skip
+    band_name = f"band ({100 * table.attrs['probability']:g} %)"
+    header = ["stated between", "experiments", "stated", "observed", band_name, "inside"]
+    verdict = "calibrated" if table.attrs["calibrated"] else "NOT calibrated"
+    return f"{text_table(header, rows)}\n{verdict}"
+
+
+def _reliability_table(stated: Array, wrong: Array, edges: Array, false_alarm: float) -> xr.Dataset:
+    """Given the probabilities, the number of errors in a bin is a sum of independent coins."""
+    if np.any((stated < 0) | (stated > 1)):
+        raise ValueError("estimate: expected probabilities between 0 and 1")
+    where = np.searchsorted(edges, stated, side="left").clip(1, len(edges) - 1) - 1
+    full = np.unique(where)
+    level = 0.5 * false_alarm / full.size
+    rows: dict[str, list[Any]] = {name: [] for name in ("experiments", "stated", "observed")}
+    rows |= {"lower": [], "upper": [], "inside": []}
+    for at in full:
+        mine = where == at
+        lower, upper = coin_interval(stated[mine], level)
+        errors = wrong[mine].sum()
+        size = int(mine.sum())
+        values = size, stated[mine].mean(), errors / size, lower / size, upper / size
+        for name, value in zip(rows, (*values, bool(lower <= errors <= upper)), strict=True):
+            rows[name].append(value)
+    names = [f"{edges[at]:g} and {edges[at + 1]:g}" for at in full]
+    return xr.Dataset(
+        {name: ("bin", values) for name, values in rows.items()},
+        coords={"bin": names},
+        attrs={"calibrated": int(all(rows["inside"])), "probability": 1.0 - false_alarm},
+    )
+
+
+def _exact_probability(posterior: Posterior, alternative: Alternative) -> float:
+    return float(np.exp(alternative.log_probability(posterior).value))

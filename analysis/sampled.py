@@ -1,0 +1,311 @@
+"""The log-probability of an alternative set from PyMC's samplers: SMC, components, frequency."""
+
+import warnings
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import nutpie
+import pymc as pm
+import pytensor
+import xarray as xr
+from arviz_stats.base import array_stats
+from pytensor.graph.replace import vectorize_graph
+from scipy.special import logsumexp
+
+from bayes_feasible import models
+from bayes_feasible._check import Array
+from bayes_feasible.alternative import Alternative
+from bayes_feasible.analysis.density import density, interpreted
+from bayes_feasible.analysis.evidence import (
+    Evidence,
+    Refused,
+    event_log_masses,
+    judge,
+    log_whole,
+)
+from bayes_feasible.analysis.expansion import HalfSpaces, global_modes
+from bayes_feasible.posterior import Posterior
+
+CHAINS = 4
+TUNE = 1000
+LEFT_OUT = 1e-4  # events with a smaller share of the total are not sampled
+LEAST_HITS = 50.0  # effective draws in the set
+MOST_RHAT = 1.01
+MOST_ERROR = 0.5  # nats: a standard error that says nothing any more
+TURNS = 1000  # of the bridge's fixed point
+_NUTPIE: WeakKeyDictionary[pm.Model, Any] = WeakKeyDictionary()
+
+
+def by_smc(
+    model: pm.Model,
+    alternative: Alternative,
+    draws: int,
+    seed: int,
+    progress: bool,
+    **options: Any,
+) -> Evidence:
+    """Evidences of the graded forms, one event at a time; see `log_error`."""
+    from bayes_feasible.analysis.samplers import sample_alternative
+
+    if density(model).others:
+        names = ", ".join(density(model).others)
+        raise ValueError(f"model: smc takes models of the parameters alone, this one has {names}")
+    unused = Posterior(alternative.problem)  # the model has the data
+    tree = sample_alternative(
+        unused, alternative, "smc_events", draws=draws // CHAINS, chains=CHAINS, seed=seed,
+        model=model, progress=progress, **options,
+    )  # fmt: skip
+    known = tree["components"].to_dataset()
+    whole, shift = _whole(model, draws, seed)
+    log_probabilities = event_log_masses(model, alternative)
+    for name, value in zip(known.component.values, known.log_probability.values, strict=True):
+        log_probabilities[alternative.events.index(str(name))] = value - shift
+    evidence = Evidence(
+        min(float(tree.attrs["log_probability"]) - shift, 0.0),
+        float(np.hypot(tree.attrs["log_probability_standard_error"], whole.standard_error)),
+        "smc", alternative.events, log_probabilities,
+        {"freedom": float(tree.attrs["log_probability_freedom"])},
+    )  # fmt: skip
+    judge(evidence, "the whole posterior", whole)
+    _judge_error(evidence)
+    return evidence
+
+
+def by_components(
+    model: pm.Model,
+    alternative: Alternative,
+    draws: int,
+    seed: int,
+    progress: bool,
+    tune: int = TUNE,
+) -> Evidence:
+    """NUTS on each event's component form, its probability by a bridge; see `log_error`."""
+    expected = event_log_masses(model, alternative)
+    share = np.exp(expected - logsumexp(expected))
+    chosen = np.flatnonzero(share >= LEFT_OUT)
+    rng = np.random.default_rng([seed, 1])
+    restricted = models.alternative(model, alternative, "component", event=int(chosen[0]))
+    weight = _LogWeight(restricted)
+    log_probabilities, parts, errors, figures = expected.copy(), [], [], []
+    whole, shift = _whole(model, draws, seed)
+    for event in chosen:
+        reference = models.laplace(model, alternative, int(event))
+        models.doubt(restricted, alternative, int(event), reference)
+        drawn, statistics = nuts(
+            restricted, draws, tune, [seed, int(event)], progress, _names(model)
+        )
+        bridged = bridge(drawn["log_weight"].values, weight(draws, rng))
+        inverse, error = _inverse_count(model, alternative, drawn, int(event))
+        log_probabilities[event] = bridged[0] - shift
+        parts.append(log_probabilities[event] + np.log(inverse))
+        errors.append(np.hypot(bridged[1], error))
+        figures.append((_rhat(drawn), float(statistics["diverging"].sum())))
+    # Half of what was not sampled counts, with the error of a uniform share.
+    rest = np.delete(expected, chosen)
+    value = float(logsumexp([*parts, *(rest - np.log(2.0))]))
+    relative = [np.exp(part - value) * error for part, error in zip(parts, errors, strict=True)]
+    relative += list(np.exp(rest - value) / np.sqrt(12.0))
+    evidence = Evidence(
+        min(value, 0.0), float(np.linalg.norm([*relative, whole.standard_error])), "component",
+        alternative.events, log_probabilities,
+        {
+            "rhat": max(rhat for rhat, _ in figures),
+            "divergences": sum(number for _, number in figures),
+        },
+    )  # fmt: skip
+    judge(evidence, "the whole posterior", whole)
+    _judge_chains(evidence)
+    _judge_error(evidence)
+    return evidence
+
+
+def by_frequency(
+    model: pm.Model,
+    alternative: Alternative,
+    draws: int,
+    seed: int,
+    progress: bool,
+    tune: int = TUNE,
+) -> Evidence:
+    """The share of plain NUTS draws in the set; see `log_error`."""
+    drawn, statistics = nuts(model, draws, tune, [seed], progress, _names(model))
+    inside = _membership(model, alternative, drawn)
+    hits = inside.any(axis=2)
+    share = float(hits.mean())
+    with np.errstate(divide="ignore"):
+        log_probabilities = np.log(inside.mean(axis=(0, 1)))
+    size = float(array_stats.ess(hits.astype(float), method="mean")) if 0 < share < 1 else hits.size
+    size = min(size, hits.size)  # antithetic chains may claim more
+    error = float(np.sqrt((1.0 - share) / (share * size))) if share > 0 else np.inf
+    evidence = Evidence(
+        float(np.log(share)) if share > 0 else -np.inf, error, "frequency", alternative.events,
+        log_probabilities,
+        {
+            "hits": float(hits.sum()),
+            "effective_hits": share * size,
+            "rhat": _rhat(drawn),
+            "divergences": float(statistics["diverging"].sum()),
+        },
+    )  # fmt: skip
+    if share * size < LEAST_HITS:
+        raise Refused(
+            f"frequency: the set was hit {int(hits.sum())} times in {hits.size} draws, worth "
+            f"{share * size:.3g} independent ones; {LEAST_HITS:g} will do", evidence,
+        )  # fmt: skip
+    _judge_chains(evidence)
+    return evidence
+
+
+def bridge(log_weights: Array, log_weights_there: Array) -> tuple[float, float]:
+    r"""Logarithm of a ratio of normalising constants, and its standard error.
+
+    The optimal bridge of Meng and Wong, found by its fixed point; the error is that of
+    Frühwirth-Schnatter (Econometrics Journal 2004), with the draws' effective number.
+
+    Parameters
+    ----------
+    log_weights : array (chain, draw)
+        Logarithms of unnormalised density over base density, at draws of the former.
+    log_weights_there : array (draw,)
+        At independent draws of the base.
+    """
+    top = float(np.median(log_weights))
+    own, there = log_weights - top, log_weights_there - top
+    if np.ptp(own) < 1e-9 and np.ptp(there) < 1e-9:
+        return top + float(own.mean()), 0.0
+    size = min(float(array_stats.ess(own, method="mean")), own.size)
+    log_share = np.log([size, there.size]) - np.log(size + there.size)
+    log_ratio = 0.0
+    for _ in range(TURNS):
+        before = log_ratio
+        below = np.logaddexp(log_share[0] + there, log_share[1] + log_ratio)
+        above = np.logaddexp(log_share[0] + own, log_share[1] + log_ratio)
+        log_ratio = _log_mean(there - below) - _log_mean(-above)
+        if abs(log_ratio - before) < 1e-12:
+            break
+    first = np.exp(there - np.logaddexp(log_share[0] + there, log_share[1] + log_ratio))
+    second = np.exp(log_ratio - np.logaddexp(log_share[0] + own, log_share[1] + log_ratio))
+    variance = first.var() / first.mean() ** 2 / first.size
+    variance += (_mcse(second) / second.mean()) ** 2
+    return top + log_ratio, float(np.sqrt(variance))
+
+
+def nuts(
+    model: pm.Model, draws: int, tune: int, seed: list[int], progress: bool, names: list[str]
+) -> tuple[xr.Dataset, xr.Dataset]:
+    """Draws and statistics by nutpie; a model is compiled once, whatever data it is given."""
+    kept = [name for name in (*names, "log_weight") if name in model.named_vars]
+    if model not in _NUTPIE:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _NUTPIE[model] = nutpie.compile_pymc_model(model, var_names=kept)
+    compiled = _NUTPIE[model]
+    data = {shared.name: shared.get_value() for shared in compiled.shared_var_keys}
+    tree = nutpie.sample(
+        compiled.with_data(**data), draws=draws // CHAINS, tune=tune, chains=CHAINS, cores=1,
+        seed=int(np.random.default_rng(seed).integers(2**31)), progress_bar=progress,
+    )  # fmt: skip
+    return tree["posterior"].to_dataset(), tree["sample_stats"].to_dataset()
+
+
+class _LogWeight:
+    """The deterministic `log_weight` of a component at draws of what it is relative to."""
+
+    def __init__(self, model: pm.Model) -> None:
+        self.model = model
+        self.free = model.free_RVs
+        many = [one.type.clone(shape=(None, *one.type.shape))() for one in self.free]
+        output = vectorize_graph(model["log_weight"], dict(zip(self.free, many, strict=True)))
+        self._function = pytensor.function(many, output, mode=interpreted())
+
+    def __call__(self, draws: int, rng: np.random.Generator) -> Array:
+        """Independent weights: standard normal coordinates, other variables a priori."""
+        values = []
+        for one in self.free:
+            if one.name == "whitened":
+                shape = [len(self.model.coords[dim]) for dim in ("parameter", "axis")]
+                values.append(rng.standard_normal((draws, *shape)))
+            else:
+                values.append(pm.draw(one, draws, random_seed=rng))
+        return self._function(*values)
+
+
+def _names(model: pm.Model) -> list[str]:
+    return [name for name in ("theta_reward", "theta_cost") if name in model.named_vars]
+
+
+def _whole(model: pm.Model, draws: int, seed: int) -> tuple[Any, float]:
+    """Weighted draws of the whole posterior, and its evidence beside the reference's.
+
+    Weights of the whitened forms are relative to the evidence of Laplace's approximation.
+    """
+    functions = density(model)
+    rng = np.random.default_rng([seed, 2])
+    whole = log_whole(functions, global_modes(functions), draws, rng)
+    return whole, whole.log_integral() - models.laplace(model).log_evidence
+
+
+def _membership(model: pm.Model, alternative: Alternative, drawn: xr.Dataset) -> Any:
+    """Which events contain each draw, over (chain, draw, event)."""
+    functions = density(model)
+    points = np.zeros((*drawn["theta_reward"].shape[:2], functions.size))
+    for name in _names(model):
+        values = drawn[name].values
+        points[..., functions.places[name].ravel()] = values.reshape(*values.shape[:2], -1)
+    flat = HalfSpaces.of(alternative, functions).contain(points.reshape(-1, functions.size))
+    return flat.reshape(*points.shape[:2], -1)
+
+
+def _inverse_count(
+    model: pm.Model, alternative: Alternative, drawn: xr.Dataset, event: int
+) -> tuple[float, float]:
+    """Mean of one over the number of events that contain a draw, and its relative error."""
+    inside = _membership(model, alternative, drawn)
+    inside[..., event] = True  # but for a rounding it is
+    share = 1.0 / inside.sum(axis=2)
+    unseen = 0.5 / share.size  # an overlap that no draw has shown
+    error = np.hypot(_mcse(share), unseen)
+    return float(share.mean()), float(error / share.mean())
+
+
+def _mcse(values: Array) -> float:
+    """Standard error of the mean of chains (chain, draw)."""
+    if np.ptp(values) < 1e-12:
+        return 0.0
+    size = min(float(array_stats.ess(values, method="mean")), values.size)
+    return float(values.std() / np.sqrt(size))
+
+
+def _log_mean(logs: Array) -> float:
+    return float(logsumexp(logs) - np.log(logs.size))
+
+
+def _rhat(drawn: xr.Dataset) -> float:
+    """The largest over the coordinates of the parameters."""
+    largest = 1.0
+    for name in ("theta_reward", "theta_cost"):
+        if name in drawn:
+            values = drawn[name].values
+            flat = np.moveaxis(values.reshape(*values.shape[:2], -1), 2, 0)
+            largest = max(largest, float(np.max(array_stats.rhat(flat))))
+    return largest
+
+
+def _judge_chains(evidence: Evidence) -> None:
+    rhat, divergences = (evidence.diagnostics[name] for name in ("rhat", "divergences"))
+    if not rhat <= MOST_RHAT:
+        raise Refused(
+            f"{evidence.method}: the chains disagree (R-hat {rhat:.3f}, at most {MOST_RHAT} will "
+            "do); more draws may help", evidence,
+        )  # fmt: skip
+    if divergences > 0:
+        raise Refused(f"{evidence.method}: {divergences:g} transitions diverged", evidence)
+
+
+def _judge_error(evidence: Evidence) -> None:
+    if not evidence.standard_error <= MOST_ERROR:
+        raise Refused(
+            f"{evidence.method}: the standard error is {evidence.standard_error:.2g} nats, at most "
+            f"{MOST_ERROR:g} will do", evidence,
+        )  # fmt: skip

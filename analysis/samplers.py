@@ -1,0 +1,213 @@
+"""Samplers of the posterior given an alternative set: one function, one shape of result."""
+
+import platform
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import pymc as pm
+import xarray as xr
+
+from bayes_feasible import _check
+from bayes_feasible._draws import labelled
+from bayes_feasible.alternative import Alternative
+from bayes_feasible.analysis import _components, _mcmc, _smc
+from bayes_feasible.analysis._tasks import Drawn, SamplerError, Task, parameters_of
+from bayes_feasible.models.exact_step import ExactStep
+from bayes_feasible.models.linear_gaussian import linear_gaussian
+from bayes_feasible.posterior import Posterior
+
+__all__ = ["FULL", "QUICK", "SAMPLERS", "SamplerError", "sample_alternative"]
+
+PACKAGES = ("bayes_feasible", "pymc", "pytensor", "nutpie", "arviz", "numpy")
+
+
+class Sampler(NamedTuple):
+    """An entry of the table of samplers."""
+
+    title: str
+    run: Callable[[Task], Drawn]
+    options: tuple[str, ...] = ()  # names that `sample_alternative` passes on
+    exact: bool = False  # needs the closed form, so no other model will do
+
+
+def sample_alternative(
+    posterior: Posterior,
+    alternative: Alternative,
+    sampler: str = "exact",
+    *,
+    draws: int = 1000,
+    tune: int = 1000,
+    chains: int = 4,
+    seed: int = 0,
+    cores: int = 1,
+    progress: bool = True,
+    model: pm.Model | None = None,
+    **options: Any,
+) -> xr.DataTree:
+    """Draws from the posterior given the alternative set, by any sampler.
+
+    Chains start inside the set, at exact draws (of the Gaussian beside the model), one event a
+    chain in turn among those with at least a twentieth of the likeliest one's probability.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    alternative : Alternative
+    sampler : str
+        A name out of `SAMPLERS`.
+    draws : int
+        Draws of each chain.
+    tune : int
+        Iterations before them, for samplers that adapt.
+    chains : int
+    seed : int
+        The same seed gives the same draws, whatever the number of cores.
+    cores : int
+        Processes for the samplers that PyMC drives; the others run in this one.
+    progress : bool
+        Show a bar.
+    model : Model, optional
+        A model of this package with the same problem whose posterior is sampled instead of that
+        of `linear_gaussian`, such as `models.logistic(history)`. The exact samplers refuse it.
+    **options
+        `softness` for the smooth form; `sharpness`, `threshold` and `particles` for SMC;
+        `target_accept` for NUTS.
+
+    Returns
+    -------
+    DataTree
+        Groups `posterior` (`theta_reward`, `theta_cost`), `sample_stats`, and `components` (one
+        row an event) where the draws were put together from events. Attributes: `sampler`,
+        `seconds` (of sampling) and `compile_seconds`, `seed`, the versions; where the sampler has
+        them `divergences`, `bfmi`, `log_probability` with `log_probability_standard_error` and
+        its degrees of freedom `log_probability_freedom`.
+
+    Raises
+    ------
+    SamplerError
+        If the sampler breaks off, as SMC does on the hard form of a rare set.
+    """
+    check_name(sampler)
+    entry = SAMPLERS[sampler]
+    if not isinstance(posterior, Posterior):
+        raise ValueError(f"posterior: expected a Posterior, got {type(posterior).__name__}")
+    if not isinstance(alternative, Alternative):
+        raise ValueError(f"alternative: expected an Alternative, got {type(alternative).__name__}")
+    unknown = sorted(set(options) - set(entry.options))
+    if unknown:
+        known = ", ".join(entry.options) or "none"
+        raise ValueError(f"{unknown[0]}: {sampler} has no such option; it has {known}")
+    if model is not None and entry.exact:
+        raise ValueError(f"model: {sampler} needs the closed form, so it takes no other model")
+    task = Task(
+        posterior,
+        alternative,
+        _check.count("draws", draws),
+        _check.count("tune", tune, least=0),
+        _check.count("chains", chains),
+        _check.count("seed", seed, least=0),
+        _check.count("cores", cores),
+        bool(progress),
+        model,
+        options,
+    )
+    start = time.perf_counter()
+    drawn = entry.run(task)
+    seconds = time.perf_counter() - start - drawn.attributes.get("compile_seconds", 0.0)
+    return _tree(task, sampler, {"seconds": seconds, **drawn.attributes}, drawn)
+
+
+def check_name(sampler: str) -> None:
+    """Refuse a sampler that there is not."""
+    if sampler not in SAMPLERS:
+        raise ValueError(f"sampler: expected one of {', '.join(SAMPLERS)}, got {sampler!r}")
+
+
+def _tree(task: Task, name: str, attributes: dict[str, Any], drawn: Drawn) -> xr.DataTree:
+    problem = task.alternative.problem
+    chains, _, *rest = drawn.parameters.shape
+    posterior = labelled(problem, drawn.parameters.reshape(-1, *rest), chains)
+    groups = {"posterior": posterior, "sample_stats": drawn.statistics}
+    if drawn.components is not None:
+        groups["components"] = drawn.components
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs = {
+        "sampler": name,
+        "title": SAMPLERS[name].title,
+        "seed": task.seed,
+        "compile_seconds": 0.0,
+        **attributes,
+        **{f"{package}_version": version(package) for package in PACKAGES},
+        "python_version": platform.python_version(),
+    }
+    return tree
+
+
+def _exact(task: Task) -> Drawn:
+    """Independent draws; the probability of the set comes with them."""
+    start = time.perf_counter()
+    task.alternative.sample(task.posterior, 1, seed=0)  # compiles
+    compiling = time.perf_counter() - start
+    drawn = task.alternative.sample(
+        task.posterior, task.draws, seed=task.generator(0), chains=task.chains
+    )
+    return Drawn(
+        parameters_of(drawn),
+        drawn[["event"]],
+        {"compile_seconds": compiling, **_measured(task)},
+    )
+
+
+def _exact_step(task: Task) -> Drawn:
+    """The same draws as a step method inside `pm.sample`."""
+    model = linear_gaussian(task.posterior)
+    step = ExactStep(posterior=task.posterior, alternative=task.alternative, model=model)
+    tree, compiling = _mcmc.sample(task, model, step, tune=0, names=["theta_reward", "theta_cost"])
+    return Drawn(
+        parameters_of(tree["posterior"].to_dataset()),
+        tree["sample_stats"].to_dataset(),
+        {"compile_seconds": compiling, **_measured(task)},
+    )
+
+
+def _measured(task: Task) -> dict[str, float]:
+    measured = task.alternative.log_probability(task.posterior, seed=task.generator(1))
+    return {
+        "log_probability": measured.value,
+        "log_probability_standard_error": measured.standard_error,
+    }
+
+
+SAMPLERS: dict[str, Sampler] = {
+    "exact": Sampler("exact draws", _exact, exact=True),
+    "exact_step": Sampler("exact draws inside pm.sample", _exact_step, exact=True),
+    "nutpie_component": Sampler(
+        "NUTS (nutpie), one event at a time", _components.nutpie, ("target_accept",)
+    ),
+    "nuts_component": Sampler(
+        "NUTS (PyMC), one event at a time", _components.nuts, ("target_accept",)
+    ),
+    "smc_events": Sampler(
+        "SMC, graded potential, one event at a time",
+        _smc.events,
+        ("sharpness", "threshold", "particles"),
+    ),
+    "smc_graded": Sampler(
+        "SMC, graded potential", _smc.graded, ("sharpness", "threshold", "particles")
+    ),
+    "smc_hard": Sampler("SMC, hard potential", _smc.hard, ("threshold", "particles")),
+    "slice": Sampler("Slice, hard potential", _mcmc.slice_hard),
+    "demetropolis": Sampler("DEMetropolisZ, hard potential", _mcmc.demetropolis_hard),
+    "nutpie_smooth": Sampler(
+        "NUTS (nutpie), smooth potential", _mcmc.nutpie_smooth, ("softness", "target_accept")
+    ),
+    "nuts_smooth": Sampler(
+        "NUTS (PyMC), smooth potential", _mcmc.nuts_smooth, ("softness", "target_accept")
+    ),
+    "nutpie_hard": Sampler("NUTS (nutpie), hard potential", _mcmc.nutpie_hard, ("target_accept",)),
+    "nuts_hard": Sampler("NUTS (PyMC), hard potential", _mcmc.nuts_hard, ("target_accept",)),
+}
+QUICK = ("exact", "exact_step", "nuts_component", "smc_graded", "slice", "nuts_hard")
+FULL = tuple(SAMPLERS)

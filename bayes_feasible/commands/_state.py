@@ -1,0 +1,162 @@
+"""Where a command takes a posterior and an alternative set from."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayes_feasible.commands import _source as source
+
+if TYPE_CHECKING:
+    from bayes_feasible.alternative import Alternative
+    from bayes_feasible.instance import Instance
+    from bayes_feasible.posterior import Posterior
+    from bayes_feasible.problem import Problem
+
+TARGETS = ("a", "b", "c")
+RULES = ("BLFAIPS", "BestResponse", "GOptimal", "LinearThompson", "Oracle", "PEPS", "PlugIn",
+         "TopTwo", "Uniform")  # fmt: skip
+TRUTH = "truth"
+DEFAULT_PULLS = 1000
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Let the parser take a file, a built-in instance or a target, and the pulls behind it."""
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="a .toml, .json or .csv file with the problem; with its true parameters too, unless "
+        "--history gives the pulls",
+    )
+    group.add_argument(
+        "--instance",
+        nargs="+",
+        metavar=("NAME", "KEY=VALUE"),
+        help=f"a built-in instance ({', '.join(source.BUILT_IN)}) and its parameters",
+    )
+    group.add_argument(
+        "--target",
+        choices=TARGETS,
+        help="a posterior built for trying samplers: one dominating event (a), four comparable "
+        "ones (b), or d = 10, K = 20 (c)",
+    )
+    parser.add_argument(
+        "--log-probability",
+        type=float,
+        default=-40.0,
+        metavar="NUMBER",
+        help="with --target: natural logarithm of the probability of error (-40)",
+    )
+    parser.add_argument(
+        "--history", type=Path, metavar="PULLS", help="recorded pulls, a .csv or .nc file"
+    )
+    parser.add_argument(
+        "--pulls",
+        type=int,
+        metavar="N",
+        help=f"how many pulls there were ({DEFAULT_PULLS})",
+    )
+    parser.add_argument(
+        "--rule",
+        choices=(TRUTH, *RULES),
+        default=TRUTH,
+        help="what decided on the pulls; 'truth' shares them out optimally and has the posterior "
+        "mean equal the true parameters (truth)",
+    )
+    parser.add_argument(
+        "--candidate",
+        metavar="NAME",
+        help="the candidate whose alternative set it is (the one the posterior recommends)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the pulls and the draws (0)"
+    )
+
+
+def state(options: argparse.Namespace) -> tuple["Posterior", "Alternative"]:
+    """The posterior and the alternative set that were asked for."""
+    from bayes_feasible.alternative import Alternative
+
+    if options.target is not None:
+        _refuse(options, "--target", ("history", "pulls", "candidate"))
+        from bayes_feasible.analysis.targets import target
+
+        return target(options.target, options.log_probability)
+    posterior = _posterior(options)
+    return posterior, Alternative(posterior.problem, _candidate(options, posterior))
+
+
+def _refuse(options: argparse.Namespace, beside: str, names: tuple[str, ...]) -> None:
+    given = [f"--{name}" for name in names if getattr(options, name) is not None]
+    if options.rule != TRUTH:
+        given.append("--rule")
+    if given:
+        raise ValueError(f"{given[0]}: has no meaning with {beside}")
+
+
+def _posterior(options: argparse.Namespace) -> "Posterior":
+    if options.history is not None:
+        _refuse(options, "--history", ("pulls",))
+        from bayes_feasible.history import History
+
+        return History.load(options.history, _problem(options)).posterior()
+    instance = source.instance(options)
+    pulls = DEFAULT_PULLS if options.pulls is None else options.pulls
+    if pulls < 1:
+        raise ValueError(f"--pulls: expected at least 1, got {pulls}")
+    return (
+        _at_truth(instance, pulls) if options.rule == TRUTH else _played(instance, options, pulls)
+    )
+
+
+def _problem(options: argparse.Namespace) -> "Problem":
+    if options.file is None:
+        return source.instance(options).problem
+    import bayes_feasible as bf
+
+    loaded: Any = bf.load(options.file)
+    return loaded.problem if isinstance(loaded, bf.Instance) else loaded
+
+
+def _at_truth(instance: "Instance", pulls: int) -> "Posterior":
+    """Pulls shared out by the optimal allocation, every arm at least once."""
+    import numpy as np
+
+    from bayes_feasible.analysis.curves import posterior_at_truth, whole_pulls
+    from bayes_feasible.rate import optimal_rate
+
+    counts = whole_pulls(optimal_rate(instance).allocation, pulls)
+    return posterior_at_truth(instance, np.maximum(counts, 1))
+
+
+def _played(instance: "Instance", options: argparse.Namespace, pulls: int) -> "Posterior":
+    """The rule, playing."""
+    import numpy as np
+    from tqdm import tqdm
+
+    import bayes_feasible as bf
+
+    rule = getattr(bf, options.rule)(instance, seed=options.seed)
+    noise = np.random.default_rng([options.seed, 1])
+    for _ in tqdm(range(pulls), desc=options.rule, unit="pull", leave=False, disable=None):
+        arm = rule.ask()
+        rewards, costs = instance.pull([arm], noise)
+        rule.tell(arm, rewards[0], costs[0])
+    return rule.posterior
+
+
+def _candidate(options: argparse.Namespace, posterior: "Posterior") -> int:
+    names = [str(name) for name in posterior.problem.coords["candidate"]]
+    if options.candidate is not None:
+        if options.candidate not in names:
+            shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+            raise ValueError(f"--candidate: expected one of {shown}, got {options.candidate!r}")
+        return names.index(options.candidate)
+    best = posterior.best()
+    if best is None:
+        raise ValueError(
+            "--candidate: no candidate looks feasible, so none is recommended; name one"
+        )
+    return best

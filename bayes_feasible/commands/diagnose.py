@@ -1,0 +1,102 @@
+"""`bayes-feasible diagnose`."""
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayes_feasible.commands import _output as output
+from bayes_feasible.commands import _state as state
+from bayes_feasible.commands.sample import add_sizes
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+NOT_TRUSTED = 1
+EPILOG = """\
+examples:
+  bayes-feasible diagnose --target b --quick
+  bayes-feasible diagnose --target c --log-probability -400 --samplers nutpie_component slice
+  bayes-feasible diagnose --instance end_of_optimism --pulls 5000 --out scoreboard
+
+exit codes:
+  0  every sampler has its verdict
+  1  with --strict: some sampler is not trusted
+  2  the arguments are not right
+"""
+
+
+def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    """Declare the arguments."""
+    diagnose = add_parser(
+        "diagnose",
+        help="which samplers can be trusted with the alternative set",
+        description="Run samplers on the posterior given that a candidate is not the best "
+        "feasible one, compare each with the exact answer, and say which can be trusted and why "
+        "the others cannot.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    state.add(diagnose)
+    which = diagnose.add_mutually_exclusive_group()
+    which.add_argument(
+        "--samplers", nargs="+", metavar="NAME", help="which samplers to run (all of them)"
+    )
+    which.add_argument("--quick", action="store_true", help="only the quickest to show the rest")
+    add_sizes(diagnose)
+    diagnose.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder for the figures, the table and the draws"
+    )
+    diagnose.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    diagnose.add_argument(
+        "--strict", action="store_true", help="exit with 1 unless all are trusted"
+    )
+    diagnose.add_argument("--quiet", action="store_true", help="show no progress")
+    diagnose.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the samplers, print the scoreboard and write its files."""
+    if options.out is not None and options.out.exists() and not options.out.is_dir():
+        raise ValueError(f"--out: expected a folder, {options.out} is a file")
+    posterior, alternative = state.state(options)
+    from bayes_feasible.analysis import samplers, scoreboard
+
+    names = options.samplers or (samplers.QUICK if options.quick else samplers.FULL)
+    trees = scoreboard.run(
+        posterior, alternative, names, draws=options.draws, tune=options.tune,
+        chains=options.chains, seed=options.seed, cores=options.cores,
+        progress=not options.quiet,
+    )  # fmt: skip
+    result = scoreboard.judge(trees, posterior, alternative, seed=options.seed)
+    if options.json:
+        print(json.dumps(output.plain(_fields(result)), indent=2, ensure_ascii=False))
+    else:
+        print(scoreboard.table(result), flush=True)
+    if options.out is not None:
+        written = scoreboard.save(
+            result, trees, options.out, posterior=posterior, alternative=alternative
+        )
+        if not options.json:
+            print(f"\nWritten: {', '.join(map(str, written))}")
+    trusted = bool((result.verdict == "trusted").all())
+    return NOT_TRUSTED if options.strict and not trusted else 0
+
+
+def _fields(result: "xr.Dataset") -> dict[str, Any]:
+    """The scoreboard by sampler; what a sampler does not have is null."""
+    single = [name for name in result.data_vars if result[name].dims == ("sampler",)]
+    return {
+        "log_probability": float(result.exact_log_probability),
+        "samplers": {
+            str(name): {
+                figure: _plain(result[figure].sel(sampler=name).item()) for figure in single
+            }
+            for name in result.sampler.values
+        },
+    }
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and value != value else value

@@ -1,0 +1,31 @@
+"""`bayes-feasible report`."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+
+def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    """Declare the arguments."""
+    report = add_parser(
+        "report",
+        help="a study as one web page",
+        description="Write a study as one web page that stands alone: the verdict first, then "
+        "figures, tables, diagnostics, the specification, versions and checksums.",
+        epilog="example: bayes-feasible report study",
+    )
+    report.add_argument("folder", type=Path, metavar="DIR", help="the folder of a finished study")
+    report.add_argument(
+        "--out", type=Path, metavar="FILE", help="where to write it (DIR/report.html)"
+    )
+    report.add_argument("--quiet", action="store_true", help="print nothing")
+    report.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the page and say where it is."""
+    from bayes_feasible.analysis import report
+
+    path = report.write(options.folder, options.out)
+    if not options.quiet:
+        print(path)

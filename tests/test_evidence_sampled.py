@@ -1,0 +1,151 @@
+"""Log-probabilities of error by PyMC's samplers, and the cost of many checkpoints."""
+
+import time
+
+import numpy as np
+import pytest
+from helpers import z_bound
+from scipy import stats
+from scipy.special import expit
+from test_evidence import (
+    FALSE_ALARM,
+    PULLS,
+    gaussian_history,
+    logistic_data,
+    logistic_problem,
+    logistic_truth,
+)
+
+import bayes_feasible as bf
+from bayes_feasible import models
+from bayes_feasible.analysis.evidence import Refused, log_error
+from bayes_feasible.analysis.sampled import bridge
+from bayes_feasible.analysis.targets import target
+
+
+def test_a_bridge_between_gaussians_has_the_known_ratio_and_an_honest_error():
+    """From N(0, 1) to 3 exp(-(x - 0.5)² / (2 · 0.8²)), whose integral over that of the base is."""
+    expected = np.log(3 * 0.8)
+    scores = []
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+
+        def log_weight(x):
+            return np.log(3) - 0.5 * ((x - 0.5) / 0.8) ** 2 + 0.5 * x**2
+
+        own, there = 0.5 + 0.8 * rng.standard_normal((4, 500)), rng.standard_normal(2000)
+        found, error = bridge(log_weight(own), log_weight(there))
+        scores.append((found - expected) / error)
+    assert abs(np.mean(scores)) < z_bound(1, FALSE_ALARM / 2) / np.sqrt(50)
+    low, high = stats.chi2.interval(1 - FALSE_ALARM / 2, 50)
+    assert low < np.sum(np.square(scores)) < high
+
+
+def test_a_bridge_of_equal_weights_is_exact():
+    assert bridge(np.full((4, 10), -700.0), np.full(40, -700.0)) == (-700.0, 0.0)
+
+
+@pytest.fixture(scope="module")
+def logistic():
+    return models.logistic(logistic_data(2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("goal", [-4, -44, -410])
+def test_components_of_nuts_however_rare_the_error(logistic, goal):
+    data = logistic_data(PULLS[goal])
+    models.observe(logistic, data)
+    found = log_error(logistic, bf.Alternative(data.problem, 0), "component", draws=8000, seed=1)
+    assert abs(found.value - logistic_truth(data)[0]) < z_bound(3, FALSE_ALARM) * (
+        found.standard_error
+    )
+    assert found.standard_error < 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("goal", "within"), [(-4, 0.1), (-44, 0.2), (-410, 0.5)])
+def test_smc_of_the_events(logistic, goal, within):
+    data = logistic_data(PULLS[goal])
+    models.observe(logistic, data)
+    truth, _ = logistic_truth(data)
+    found = log_error(logistic, bf.Alternative(data.problem, 0), "smc", draws=8000, seed=2)
+    assert abs(found.value - truth) < within
+    # Four runs give three degrees of freedom.
+    bound = stats.t.isf(FALSE_ALARM / 6, found.diagnostics["freedom"]) * found.standard_error
+    assert abs(found.value - truth) < bound
+
+
+@pytest.mark.slow
+def test_frequency_of_nuts_where_it_is_not_rare_and_refused_where_it_is(logistic):
+    data = logistic_data(PULLS[-4])
+    models.observe(logistic, data)
+    alternative = bf.Alternative(data.problem, 0)
+    found = log_error(logistic, alternative, "frequency", draws=20_000, seed=3)
+    truth, _ = logistic_truth(data)
+    assert abs(found.value - truth) < z_bound(1, FALSE_ALARM) * found.standard_error
+    models.observe(logistic, logistic_data(PULLS[-20]))
+    with pytest.raises(Refused, match="frequency: the set was hit 0 times in 20000 draws"):
+        log_error(logistic, alternative, "frequency", draws=20_000, seed=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("goal", [-4, -40, -400])
+def test_components_are_the_closed_form_for_the_gaussian_model(goal):
+    posterior, alternative = target("b", goal)
+    exact = alternative.log_probability(posterior)
+    model = models.linear_gaussian(posterior)
+    found = log_error(model, alternative, "component", draws=8000, seed=4)
+    error = np.hypot(found.standard_error, exact.standard_error)
+    assert abs(found.value - exact.value) < z_bound(3, FALSE_ALARM) * error
+    assert abs(found.value - exact.value) < 0.01
+
+
+@pytest.mark.slow
+def test_components_and_quadrature_agree_where_scales_are_unknown():
+    history = gaussian_history(40, seed=1)
+    model, alternative = models.unknown_noise(history), bf.Alternative(history.problem, 0)
+    exact = log_error(model, alternative, draws=100_000)
+    found = log_error(model, alternative, "component", draws=20_000, seed=5)
+    error = np.hypot(found.standard_error, exact.standard_error)
+    assert abs(found.value - exact.value) < z_bound(1, FALSE_ALARM) * error
+    with pytest.raises(ValueError, match="model: smc takes models of the parameters alone"):
+        log_error(model, alternative, "smc")
+
+
+@pytest.mark.slow
+def test_ten_dimensions_down_to_minus_1700():
+    """Two seeds agree, and so does the answer with half of the wide draws' trust in them."""
+    rng = np.random.default_rng(3)
+    arms = rng.standard_normal((20, 10))
+    arms /= np.linalg.norm(arms, axis=1, keepdims=True)
+    problem = bf.Problem(arms, 1.5, reward_noise=3.0, cost_noise=3.0)
+    truth = 3.0 * rng.standard_normal((2, 10)) / np.sqrt(10)
+    feasible = arms @ truth[1] <= 1.5
+    best = int(np.argmax(np.where(feasible, arms @ truth[0], -np.inf)))
+    pulls = 40_000
+    successes = np.round(pulls * expit(arms @ truth.T))
+    data = bf.Posterior.from_sums(problem, np.full(20, pulls), successes[:, 0], successes[:, 1:])
+    model, alternative = models.logistic(data), bf.Alternative(problem, best)
+    first, second = (log_error(model, alternative, seed=seed) for seed in (1, 2))
+    assert -3000 < first.value < -1000
+    error = np.hypot(first.standard_error, second.standard_error)
+    assert abs(first.value - second.value) < z_bound(1, FALSE_ALARM) * error
+    assert first.standard_error < 0.02
+    assert first.diagnostics["khat"] < 0.7
+
+
+@pytest.mark.slow
+def test_twenty_checkpoints_cost_less_than_three_times_one():
+    """In time of the processor, the first with all that has to be compiled for it."""
+
+    def cost(checkpoints):
+        start = time.process_time()
+        model = models.logistic(logistic_data(2))
+        for pulls in checkpoints:
+            models.observe(model, logistic_data(pulls))
+            log_error(model, bf.Alternative(logistic_problem(), 0), draws=5000)
+        return time.process_time() - start
+
+    cost([2])  # what the process does once, whatever the model
+    one = cost([2])
+    assert cost(range(2, 42, 2)) < 3 * one

@@ -1,0 +1,152 @@
+"""Recorded pulls, to and from files."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayes_feasible as bf
+
+
+@pytest.fixture
+def problem():
+    return bf.Problem(
+        {"placebo": [1, 0], "10 mg": [1, 0.5], "20 mg": [1, 1]},
+        thresholds={"toxicity": 0.5, "price, total": 2.0},
+    )
+
+
+@pytest.fixture
+def history(problem):
+    rng = np.random.default_rng(0)
+    return bf.History(problem, rng.integers(3, size=50), rng.normal(size=50),
+                      rng.normal(size=(50, 2)) * 1e-7)  # fmt: skip
+
+
+def same(one, other):
+    return (
+        one.problem == other.problem
+        and np.array_equal(one.arms, other.arms)
+        and np.array_equal(one.rewards, other.rewards)
+        and np.array_equal(one.costs, other.costs)
+    )
+
+
+@pytest.mark.parametrize("name", ["pulls.csv", "pulls.nc", "PULLS.CSV"])
+def test_what_was_saved_is_loaded_to_the_last_digit(history, tmp_path, name):
+    path = tmp_path / name
+    history.save(path)
+    assert same(bf.History.load(path, history.problem), history)
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("kind", ["csv", "nc"])
+def test_no_pulls_and_no_constraints(tmp_path, kind):
+    path = tmp_path / f"pulls.{kind}"
+    for problem in (bf.Problem([[1, 0], [0, 1]]), bf.Problem([[1, 0], [0, 1]], 0.5)):
+        empty = bf.History(problem, [], [], np.empty((0, problem.thresholds.size)))
+        empty.save(path)
+        assert len(bf.History.load(path, problem)) == 0
+    plain = bf.History(bf.Problem([[1, 0], [0, 1]]), [0, 1], [1.0, 2.0])
+    plain.save(path)
+    assert same(bf.History.load(path, plain.problem), plain)
+
+
+def test_tables_written_by_others(problem, tmp_path):
+    path = tmp_path / "pulls.csv"
+    path.write_bytes(
+        b"\xef\xbb\xbfreward,arm,toxicity,\"price, total\"\r\n"
+        b"1.5,10 mg,0.1,3\r\n\r\n-2, placebo ,1e-3,4\r\n"
+    )  # fmt: skip
+    found = bf.History.load(path, problem)
+    assert found.arms.tolist() == [1, 0]
+    assert found.rewards.tolist() == [1.5, -2.0]
+    assert found.costs.tolist() == [[0.1, 3.0], [0.001, 4.0]]
+
+
+def test_indices_and_one_cost(tmp_path):
+    path = tmp_path / "pulls.csv"
+    path.write_text("arm,reward,cost\n1,0.5,0.2\n0,0.25,0.1\n")
+    for arms in ([[1, 0], [0, 1]], {"low": [1, 0], "high": [0, 1]}):
+        found = bf.History.load(path, bf.Problem(arms, 0.5))
+        assert found.arms.tolist() == [1, 0]
+        assert found.costs.tolist() == [[0.2], [0.1]]
+    numbered = bf.Problem({10: [1, 0], 20: [0, 1]}, 0.5)
+    with pytest.raises(ValueError, match=r"pulls.csv: line 2: .*unknown arm '1'"):
+        bf.History.load(path, numbered)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("arm,reward,toxicity\n", "line 1: .*price, total"),
+        ("arm,reward,toxicity,\"price, total\"\nplacebo,1,2,3\n10 mg,x,2,3\n", "line 3.*'x'"),
+        ("arm,reward,toxicity,\"price, total\"\nplacebo,1,2\n", "line 2: expected 4 cells, got 3"),
+        ("arm,reward,toxicity,\"price, total\"\n\nplacbo,1,2,3\n",
+         "line 3: .*unknown arm 'placbo'; did you mean 'placebo'"),
+        ("arm,reward,toxicity,\"price, total\"\n7,1,2,3\n",
+         "line 2: arm: 7 is out of range, there are 3 arms"),
+        ("", "line 1"),
+    ],
+)  # fmt: skip
+def test_malformed_lines_are_named(problem, tmp_path, text, message):
+    path = tmp_path / "pulls.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message) as caught:
+        bf.History.load(path, problem)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_numbers_that_are_none_are_refused(problem, tmp_path, number):
+    path = tmp_path / "pulls.csv"
+    path.write_text(f'arm,reward,toxicity,"price, total"\nplacebo,{number},2,3\n')
+    with pytest.raises(ValueError, match=f"finite.*{number}"):
+        bf.History.load(path, problem)
+
+
+def test_constraints_of_a_netcdf_file_are_put_in_order(history, tmp_path):
+    path = tmp_path / "pulls.nc"
+    turned = history.to_dataset().isel(constraint=[1, 0])
+    turned.transpose("constraint", "pull").to_netcdf(path, engine="h5netcdf")
+    assert same(bf.History.load(path, history.problem), history)
+
+
+def test_arms_of_a_netcdf_file_may_be_names(history, tmp_path):
+    path = tmp_path / "pulls.nc"
+    names = history.problem.coords["arm"][history.arms]
+    history.to_dataset().assign(arm=("pull", names)).to_netcdf(path, engine="h5netcdf")
+    assert same(bf.History.load(path, history.problem), history)
+
+
+def test_a_netcdf_file_of_another_problem_is_refused(history, tmp_path):
+    path = tmp_path / "pulls.nc"
+    history.save(path)
+    limits = {"toxicity": 0.5, "price, total": 2.0}
+    other = bf.Problem({"a": [1, 0], "b": [1, 0.5], "c": [1, 1]}, limits)
+    with pytest.raises(ValueError, match="arms: expected those of the problem"):
+        bf.History.load(path, other)
+    fewer = bf.Problem(dict(zip(history.problem.coords["arm"].tolist(), other.arms, strict=True)),
+                       {"toxicity": 1.0})  # fmt: skip
+    with pytest.raises(ValueError, match="constraints: expected"):
+        bf.History.load(path, fewer)
+    xr.Dataset({"arm": ("pull", [0])}).to_netcdf(path, engine="h5netcdf")
+    with pytest.raises(ValueError, match="no variable 'reward', 'cost'"):
+        bf.History.load(path, history.problem)
+    path.write_text("not netCDF")
+    with pytest.raises(ValueError, match="not a netCDF file"):
+        bf.History.load(path, history.problem)
+
+
+def test_paths_that_cannot_be(problem, history, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.csv: no such file"):
+        bf.History.load(tmp_path / "nowhere.csv", problem)
+    with pytest.raises(ValueError, match=r"expected the extension .csv or .nc, got '.xlsx'"):
+        history.save(tmp_path / "pulls.xlsx")
+    with pytest.raises(ValueError, match="this is a folder"):
+        bf.History.load(tmp_path, problem)
+    with pytest.raises(ValueError, match="path: expected the path of a file, got 3"):
+        bf.History.load(3, problem)
+    with pytest.raises(ValueError, match="problem: expected a Problem, got str"):
+        bf.History.load(tmp_path / "pulls.csv", "problem")
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        history.save(tmp_path / "missing" / "pulls.csv")

@@ -1,0 +1,620 @@
+"""The alternative set in a PyMC model: every form, on every model."""
+
+from functools import cache
+
+import cvxpy as cp
+import numpy as np
+import pymc as pm
+import pytest
+from helpers import closed_form, gaussian_draws, membership, noise, posterior_at, z_bound
+from model_helpers import (
+    build,
+    compiled,
+    differences,
+    evaluated,
+    history,
+    log_density,
+    points,
+    problem,
+)
+from pytensor.compile.maker import FunctionMaker
+from scipy import special, stats
+
+import bayes_feasible as bf
+from bayes_feasible import models
+from bayes_feasible.models._interpreted import INTERPRETED
+
+LONG = np.arange(60) % 3
+
+
+def posterior_of(this, seed=4, arms=(0, 1, 2, 2)):
+    return history(this, "linear_gaussian", np.array(arms), seed).posterior()
+
+
+def stacked(point):
+    rows = [np.atleast_2d(point["theta_reward"])]
+    return np.vstack([*rows, point["theta_cost"]] if "theta_cost" in point else rows)
+
+
+def event_vectors(alternative, event):
+    """What an event asks, from the definition: {parameter: (vector, limit)}."""
+    this = alternative.problem
+    own = this.candidates[alternative.candidate]
+    finite = np.flatnonzero(np.isfinite(this.thresholds))
+    if event < finite.size:
+        return {1 + finite[event]: (own, this.thresholds[finite[event]])}
+    other = this.candidates[alternative.rivals[event - finite.size]]
+    costs = {1 + j: (-other, -this.thresholds[j]) for j in finite}
+    return {0: (other - own, 0.0)} | costs
+
+
+# --- hard ---
+
+
+@pytest.mark.parametrize(
+    ("this", "whiten"),
+    [
+        (problem(), False),
+        (problem(), True),
+        (problem(0), False),
+        (problem(parameter_radius=(1.5, 2.0)), False),
+    ],
+    ids=["two constraints", "whitened", "no constraint", "bounded"],
+)
+def test_the_hard_potential_is_the_alternative_set(this, whiten):
+    posterior = posterior_of(this)
+    alternatives = [bf.Alternative(this, i) for i in range(len(this.candidates))]
+    base = models.linear_gaussian(posterior)
+    reference = models.Reference.from_posterior(posterior) if whiten else None
+    model = models.alternative(base, alternatives[0], whiten=whiten, reference=reference)
+    log_weight = compiled(model)
+    names = ["theta_reward", "theta_cost"][: 1 + bool(this.thresholds.size)]
+    parameters = evaluated(model, *names)
+    some = points(model, 40, seed=5)
+    thetas = [np.vstack([np.atleast_2d(one) for one in parameters(point)]) for point in some]
+    draws = np.array(thetas)
+    for alternative in alternatives:
+        models.doubt(model, alternative)
+        inside = alternative.contains(draws[:, 0], draws[:, 1:])
+        assert 0 < sum(inside) < len(draws)
+        values = np.array([log_weight(point) for point in some])
+        assert np.array_equal(values > -np.inf, inside)
+        if this.parameter_radius is None and alternative.candidate == 1:
+            events = membership(alternative, draws)
+            for event in range(len(alternative.events)):
+                models.doubt(model, alternative, event)
+                values = np.array([log_weight(point) for point in some])
+                assert np.array_equal(values > -np.inf, events[:, event])
+
+
+def test_a_tie_and_a_cost_on_the_threshold_count_as_in_contains():
+    this = bf.Problem([[1.0, 0.0], [0.0, 1.0]], thresholds=0.5)
+    alternative = bf.Alternative(this, 0)
+    model = models.alternative(models.linear_gaussian(bf.Posterior(this)), alternative)
+    function = compiled(model)
+    for cost, inside in [([0.5, 0.5], True), ([0.5, 0.6], False), ([0.6, 0.6], True)]:
+        point = {"theta_reward": np.ones(2), "theta_cost": np.array([cost])}
+        assert bool(alternative.contains(point["theta_reward"], point["theta_cost"])) is inside
+        assert bool(np.isfinite(function(point))) is inside
+
+
+def test_a_threshold_that_never_binds_leaves_only_the_rivals():
+    this = bf.Problem([[1.0, 0.0], [0.0, 1.0]], thresholds=np.inf)
+    alternative = bf.Alternative(this, 0)
+    function = compiled(models.alternative(models.linear_gaussian(bf.Posterior(this)), alternative))
+    cost = np.array([[1e6, 1e6]])
+    assert np.isfinite(function({"theta_reward": np.array([0.0, 1.0]), "theta_cost": cost}))
+    assert np.isneginf(function({"theta_reward": np.array([1.0, 0.0]), "theta_cost": cost}))
+
+
+# --- margins, smooth and graded ---
+
+
+def margins(alternative, posterior, theta):
+    """By event, the margins of what it asks, in posterior standard deviations."""
+    _, covariance = closed_form(posterior)
+    spread = noise(alternative.problem)
+    return [
+        [
+            (vector @ theta[b] - limit) / (spread[b] * np.sqrt(vector @ covariance @ vector))
+            for b, (vector, limit) in event_vectors(alternative, event).items()
+        ]
+        for event in range(len(alternative.events))
+    ]
+
+
+@pytest.mark.parametrize("constraints", [0, 2])
+def test_the_smooth_potential_is_its_formula(constraints):
+    this = problem(constraints)
+    posterior, alternative = posterior_of(this), bf.Alternative(this, 1)
+    base = models.linear_gaussian(posterior)
+    reference = models.Reference.from_posterior(posterior)
+    model = models.alternative(base, alternative, "smooth", softness=0.5, reference=reference)
+    smooth, some = evaluated(model, "smooth"), points(model, 10, seed=6)
+    for softness in (0.5, 0.05):
+        pm.set_data({"softness": softness}, model)
+        for event in (None, 0, 1):
+            models.doubt(model, alternative, event)
+            for point in some:
+                each = np.array(
+                    [
+                        sum(special.log_expit(np.array(one) / softness))
+                        for one in margins(alternative, posterior, stacked(point))
+                    ]
+                )
+                each = each if event is None else each[[event]]
+                if np.exp(each).max() < 1e-10:
+                    exact = special.logsumexp(each)
+                else:
+                    exact = np.log1p(-np.prod(-np.expm1(each)))
+                assert float(smooth(point)[0]) == pytest.approx(exact, rel=1e-6, abs=1e-7)
+
+
+def test_the_smooth_potential_has_a_gradient_everywhere_and_becomes_the_hard_one():
+    this = problem()
+    posterior, alternative = posterior_of(this), bf.Alternative(this, 1)
+    base = models.linear_gaussian(posterior)
+    reference = models.Reference.from_posterior(posterior)
+    model = models.alternative(base, alternative, "smooth", softness=1e-4, reference=reference)
+    smooth, slope = evaluated(model, "smooth"), model.compile_dlogp(mode=INTERPRETED)
+    inside_seen = set()
+    for point in points(model, 30, seed=6) + points(model, 10, seed=7, spread=1e3):
+        inside = bool(alternative.contains(point["theta_reward"], point["theta_cost"]))
+        inside_seen.add(inside)
+        value = float(smooth(point)[0])
+        # None of these points lies within 30 softness of an edge.
+        assert abs(value) < 1e-11 if inside else value < -30
+        assert np.isfinite(slope(point)).all()
+    assert inside_seen == {True, False}
+
+
+def distance(alternative, posterior, theta, events):
+    """Least Mahalanobis distance to an event, by a cone solver."""
+    mean, covariance = closed_form(posterior)
+    root, spread = np.linalg.cholesky(np.linalg.inv(covariance)), noise(alternative.problem)
+    result = np.inf
+    for event in events:
+        found = cp.Variable(mean.shape)
+        asked = [
+            vector @ found[b] >= limit
+            for b, (vector, limit) in event_vectors(alternative, event).items()
+        ]
+        squares = sum(
+            cp.sum_squares(root.T @ (found[b] - theta[b])) / spread[b] ** 2
+            for b in range(len(mean))
+        )
+        result = min(result, cp.Problem(cp.Minimize(squares), asked).solve(solver=cp.CLARABEL))
+    return np.sqrt(max(result, 0.0))
+
+
+def test_the_graded_potential_is_a_distance():
+    this = problem()
+    posterior, alternative = posterior_of(this), bf.Alternative(this, 1)
+    base = models.linear_gaussian(posterior)
+    reference = models.Reference.from_posterior(posterior)
+    model = models.alternative(
+        base, alternative, "graded", whiten=False, sharpness=3.0, reference=reference
+    )
+    graded, some = evaluated(model, "graded"), points(model, 6, seed=6)
+    mean, everything = closed_form(posterior)[0], range(len(alternative.events))
+    outside = 0
+    for event in (None, 0):
+        models.doubt(model, alternative, event)
+        events = everything if event is None else [event]
+        sharpness = 3.0 * (1 + distance(alternative, posterior, mean, events) ** 2)
+        for point in some:
+            theta, value = stacked(point), float(graded(point)[0])
+            exact = -0.5 * sharpness * distance(alternative, posterior, theta, events) ** 2
+            assert value == pytest.approx(exact, rel=1e-5, abs=1e-6)
+            if membership(alternative, theta[np.newaxis])[0, list(events)].any():
+                assert value == 0.0
+            else:
+                outside += 1
+    assert 0 < outside < 2 * len(some)
+
+
+# --- whitening ---
+
+
+COMBINATIONS = [("linear_gaussian", 1), ("unknown_noise", 1), ("student_t", 2), ("logistic", 0)]
+
+
+@cache
+def component(kind, constraints):
+    """A model, its data, and a component of an alternative set with functions of it."""
+    data = history(problem(constraints), kind, LONG, seed=8)
+    base, alternative = build(kind, data), bf.Alternative(data.problem, 0)
+    event = len(alternative.events) - 1
+    model = models.alternative(base, alternative, "component", event=event)
+    names = ["log_weight", "theta_reward", *["theta_cost"] * bool(constraints)]
+    return data, base, alternative, model, compiled(model), evaluated(model, *names)
+
+
+def flat_parameters(functions, point, flat):
+    moved = point | {"whitened": flat.reshape(point["whitened"].shape)}
+    return np.concatenate([np.ravel(one) for one in functions(moved)[1:]])
+
+
+@pytest.mark.parametrize(("kind", "constraints"), COMBINATIONS)
+def test_a_component_is_the_model_in_other_coordinates(kind, constraints):
+    """Its density is the model's own times the determinant of the map, by finite differences."""
+    data, _, alternative, model, log_joint, functions = component(kind, constraints)
+    left, right = [], []
+    for event in range(len(alternative.events)):
+        models.doubt(model, alternative, event)
+        for point in points(model, 2, seed=9):
+            flat, step = np.ravel(point["whitened"]), 1e-5
+            columns = [
+                flat_parameters(functions, point, flat + step * unit)
+                - flat_parameters(functions, point, flat - step * unit)
+                for unit in np.eye(flat.size)
+            ]
+            determinant = np.linalg.slogdet(np.array(columns) / (2 * step))[1]
+            log_weight, *rows = functions(point)
+            rows = [np.atleast_2d(row) for row in rows]
+            assert membership(alternative, np.vstack(rows)[np.newaxis])[0, event]
+            theta = dict(zip(("theta_reward", "theta_cost"), rows, strict=False))
+            scales = {name: value for name, value in point.items() if name != "whitened"}
+            left.append(log_joint(point))
+            right.append(log_density(kind, data, theta | scales) + determinant)
+            if not scales:  # the coordinates are all that has a prior
+                prior = stats.norm.logpdf(flat).sum()
+                assert float(log_weight) == pytest.approx(left[-1] - prior, rel=1e-9)
+    np.testing.assert_allclose(differences(left), differences(right), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "constraints"), [("unknown_noise", 1), ("logistic", 0)])
+def test_gradients_of_a_component_are_finite_differences(kind, constraints):
+    _, _, alternative, model, log_joint, _ = component(kind, constraints)
+    models.doubt(model, alternative, 0)
+    slope = model.compile_dlogp(vars=[model["whitened"]], mode=INTERPRETED)
+    for point in points(model, 2, seed=11):
+        flat = np.ravel(point["whitened"])
+        found = [
+            log_joint(point | {"whitened": (flat + step).reshape(point["whitened"].shape)})
+            - log_joint(point | {"whitened": (flat - step).reshape(point["whitened"].shape)})
+            for step in 1e-5 * np.eye(flat.size)
+        ]
+        np.testing.assert_allclose(slope(point), np.array(found) / 2e-5, rtol=1e-5, atol=1e-6)
+
+
+# --- components of the Gaussian model, where everything is known ---
+
+
+def rare_posterior(this, deviations):
+    """A posterior under which the rival's event is so many standard deviations away."""
+    pulls = 1000
+    spread = np.sqrt(2.0 / (1.0 + pulls))  # of <theta, second - first>
+    return posterior_at(
+        this, [deviations * spread, 0.0], [0.3 + 3.0 / np.sqrt(1 + pulls), 0.3], [pulls] * 2
+    )
+
+
+@pytest.fixture(scope="module")
+def two_arms():
+    this = bf.Problem([[1.0, 0.0], [0.0, 1.0]], thresholds=0.3)
+    alternative = bf.Alternative(this, 0)
+    posterior = rare_posterior(this, 4.0)
+    model = models.alternative(
+        models.linear_gaussian(posterior),
+        alternative,
+        "component",
+        event=1,
+        reference=models.Reference.from_posterior(posterior),
+    )
+    functions = evaluated(model, "log_weight", "theta_reward", "theta_cost")
+    slope = model.compile_dlogp(mode=INTERPRETED)
+    return this, alternative, model, functions, slope
+
+
+@pytest.mark.parametrize("deviations", [-3.0, 4.0, 40.0, 400.0, 1e4])
+def test_a_rare_event_is_a_standard_normal_whose_weight_is_its_probability(two_arms, deviations):
+    """One compiled function serves all of them."""
+    this, alternative, model, functions, slope = two_arms
+    posterior = rare_posterior(this, deviations)
+    models.observe(model, posterior)
+    models.doubt(model, alternative, 1, models.Reference.from_posterior(posterior))
+    exact = stats.norm.logcdf(-deviations) + stats.norm.logcdf(0.0)
+    for point in points(model, 20, seed=12):
+        log_weight, reward, cost = functions(point)
+        assert float(log_weight) == pytest.approx(exact, rel=1e-12, abs=1e-9)
+        assert reward[1] - reward[0] >= -1e-15 * abs(reward[0])
+        assert cost[0, 1] <= 0.3 * (1 + 1e-15)
+        size = 1e-9 * (1 + abs(deviations))
+        np.testing.assert_allclose(slope(point), -np.ravel(point["whitened"]), atol=size)
+
+
+def event_p_value(alternative, posterior, event, scale):
+    """The least p-value that images of normal draws have the law of draws that were kept.
+
+    With a `scale` other than 1 the reference is wrong, and the weights are left out.
+    """
+    kept = gaussian_draws(posterior, 60_000, seed=1)
+    kept = kept[membership(alternative, kept)[:, event]][:1000]
+    exact = models.Reference.from_posterior(posterior)
+    reference = models.Reference(exact.mean, scale * exact.root, exact.log_evidence)
+    base = models.linear_gaussian(posterior)
+    model = models.alternative(base, alternative, "component", event=event, reference=reference)
+    functions = evaluated(model, "theta_reward", "theta_cost")
+    shape = model.initial_point(0)["whitened"].shape
+    normal = np.random.default_rng(2).standard_normal((len(kept), *shape))
+    mapped = np.array([np.vstack(functions({"whitened": one})) for one in normal])
+    columns = alternative.problem.candidates.T
+    values = [(np.concatenate([x, x @ columns], 2)).reshape(len(x), -1).T for x in (mapped, kept)]
+    tests = [stats.ks_2samp(left, right).pvalue for left, right in zip(*values, strict=True)]
+    return min(tests), len(tests)
+
+
+def test_a_component_has_the_law_of_draws_that_were_kept():
+    """False alarm with probability 1e-4 in all; a reference twice as wide is told apart."""
+    this = problem()
+    posterior, alternative = posterior_of(this, arms=np.arange(12) % 3), bf.Alternative(this, 1)
+    for event in (0, len(alternative.events) - 1):
+        least, tests = event_p_value(alternative, posterior, event, scale=1.0)
+        assert least > 1e-4 / tests / 2
+    least, tests = event_p_value(alternative, posterior, event, scale=2.0)
+    assert least < 1e-4 / tests / 2
+
+
+# --- weights of other models, against quadrature ---
+
+
+def grid_probabilities(data, alternative):
+    """Log-probability of each rival's event in the logistic model without costs, on a grid."""
+    axis = np.linspace(-5, 5, 801)
+    theta = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    counts, mean = data.posterior(), theta @ data.problem.arms.T
+    log_joint = special.log_expit(mean) @ counts.reward_sums
+    log_joint += special.log_expit(-mean) @ (counts.counts - counts.reward_sums)
+    log_joint += stats.norm.logpdf(theta, 0, data.problem.reward_noise).sum(axis=1)
+    inside = membership(alternative, theta[:, np.newaxis])
+    total = special.logsumexp(log_joint)
+    cell = 2 * np.log(axis[1] - axis[0])
+    events = [special.logsumexp(log_joint[column]) - total for column in inside.T]
+    return np.array(events), total + cell
+
+
+def test_weights_average_to_probabilities_in_the_logistic_model():
+    """Normal approximations of 4 scores, false alarm with probability 1e-4 in all.
+
+    An edge of an event cuts the cells of the grid, which leaves an error of half a per cent.
+    """
+    data, base, alternative, model, _, function = component("logistic", 0)
+    exact, evidence = grid_probabilities(data, alternative)
+    everything = models.whitened(base)
+    rng = np.random.default_rng(14)
+    draws = rng.standard_normal((500, 1, 2))
+
+    def mean_weight(function):
+        weights = np.exp([float(function({"whitened": one})[0]) for one in draws])
+        return weights.mean(), weights.std() / np.sqrt(len(weights)) / weights.mean()
+
+    whole, whole_error = mean_weight(evaluated(everything, "log_weight"))
+    log_evidence = models.laplace(base).log_evidence
+    # The grid has the pulls one by one, the model how many of each arm's showed a 1.
+    counts = data.posterior()
+    ways = special.gammaln(counts.counts + 1) - special.gammaln(counts.reward_sums + 1)
+    ways = (ways - special.gammaln(counts.counts - counts.reward_sums + 1)).sum()
+    bound = z_bound(1 + len(exact), 1e-4)
+    assert abs(np.log(whole) + log_evidence - ways - evidence) < bound * whole_error + 1e-6
+    for event, log_probability in enumerate(exact):
+        reference = models.laplace(base, alternative, event)
+        models.doubt(model, alternative, event, reference)
+        part, error = mean_weight(function)
+        found = np.log(part) - np.log(whole)
+        assert abs(found - log_probability) < bound * np.hypot(error, whole_error) + 5e-3
+        assert abs(found + 0.3 - log_probability) > bound * np.hypot(error, whole_error) + 5e-3
+
+
+# --- one compilation ---
+
+
+def test_one_compilation_serves_every_candidate_event_reference_and_checkpoint(monkeypatch):
+    data, base, alternative, model, _, functions = component("student_t", 2)
+    for own in (base, model):  # whatever is made on first use is made now
+        models.observe(own, data.first(5))
+    models.doubt(model, alternative, 0, models.laplace(base))
+    made, original = [], FunctionMaker.__init__
+    monkeypatch.setattr(
+        FunctionMaker, "__init__", lambda *a, **k: (made.append(1), original(*a, **k))[1]
+    )
+    point, results = {"whitened": np.full((3, 2), 0.3)}, {}
+    for pulls in (10, 30):
+        for own in (base, model):
+            models.observe(own, data.first(pulls))
+        for candidate in (0, 3):
+            alternative = bf.Alternative(data.problem, candidate)
+            for event in range(len(alternative.events)):
+                reference = models.laplace(base, alternative, event)
+                models.doubt(model, alternative, event, reference)
+                results[pulls, candidate, event] = functions(point)
+    assert not made
+    fresh = models.alternative(
+        models.student_t(data.first(30)), alternative, "component", event=2, reference=reference
+    )
+    models.doubt(fresh, alternative, 2, models.laplace(base, alternative, 2))
+    again = evaluated(fresh, "log_weight", "theta_reward", "theta_cost")(point)
+    for left, right in zip(results[30, 3, 2], again, strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-9)
+    assert made  # the count counts
+    assert len({float(result[0]) for result in results.values()}) > 10
+    for own in (base, model):
+        models.observe(own, data)
+
+
+def test_the_model_that_was_given_is_left_as_it_is():
+    this = problem()
+    base = models.linear_gaussian(posterior_of(this))
+    before = sorted(base.named_vars)
+    reference = models.Reference.from_posterior(posterior_of(this))
+    for form in ("hard", "smooth", "graded"):
+        models.alternative(base, bf.Alternative(this, 1), form, reference=reference)
+    assert sorted(base.named_vars) == before
+    assert {rv.name for rv in base.free_RVs} == {"theta_reward", "theta_cost"}
+
+
+# --- references ---
+
+
+def test_laplace_is_exact_for_the_gaussian_model():
+    base, this = component("linear_gaussian", 1)[1], problem(1)
+    for arms in ([0, 1, 2, 2], np.arange(30_000) % 3, LONG):
+        data = history(this, "linear_gaussian", np.array(arms), seed=8)
+        models.observe(base, data)
+        mean, covariance = closed_form(data.posterior())
+        exact, found = models.Reference.from_posterior(data), models.laplace(base)
+        for one in (exact, found):
+            np.testing.assert_allclose(one.mean, mean, rtol=1e-9)
+            covariances = noise(this)[:, np.newaxis, np.newaxis] ** 2 * covariance
+            np.testing.assert_allclose(one.covariance, covariances, rtol=1e-9, atol=1e-15)
+        assert found.log_evidence == pytest.approx(exact.log_evidence, rel=1e-10)
+        sums = models.Reference.from_posterior(data.posterior())
+        assert np.array_equal(sums.mean, exact.mean)
+
+
+def test_the_evidence_is_the_density_of_the_pulls():
+    """All pulls together are Gaussian with a covariance that can be written down."""
+    this = problem()
+    data = history(this, "linear_gaussian", np.arange(12) % 4, seed=4)
+    rows = this.arms[data.arms]
+    shown, total = np.column_stack([data.rewards, data.costs]), 0.0
+    for block, spread in enumerate(noise(this)):
+        covariance = spread**2 * (np.eye(12) + rows @ rows.T)
+        total += stats.multivariate_normal.logpdf(shown[:, block], np.zeros(12), covariance)
+    assert models.Reference.from_posterior(data).log_evidence == pytest.approx(total, rel=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "constraints"), [("student_t", 2), ("logistic", 0)])
+def test_laplace_has_the_slope_and_curvature_of_the_model(kind, constraints):
+    """At its mode, and on the edge of an event: against the density written with SciPy."""
+    data, base, alternative, *_ = component(kind, constraints)
+    for event in (None, 0, len(alternative.events) - 1):
+        found = models.laplace(base, *((alternative, event) if event is not None else ()))
+        at = _edge(found, alternative, event)
+        step = 1e-4 * np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2))
+        for block, feature in np.ndindex(*at.shape):
+            values = []
+            for k in (-1, 0, 1):
+                theta = at.copy()
+                theta[block, feature] += k * step[block, feature]
+                point = {"theta_reward": theta[0], "theta_cost": theta[1:]}
+                values.append(log_density(kind, data, point))
+            slope = (values[2] - values[0]) / (2 * step[block, feature])
+            precision = np.linalg.inv(found.covariance[block])
+            expected = (precision @ (found.mean[block] - at[block]))[feature]
+            size = np.sqrt(precision[feature, feature])
+            assert slope / size == pytest.approx(expected / size, rel=1e-5, abs=1e-5)
+            bend = -(values[2] - 2 * values[1] + values[0]) / step[block, feature] ** 2
+            assert bend == pytest.approx(precision[feature, feature], rel=1e-3)
+
+
+def test_laplace_holds_unknown_scales_at_their_mode():
+    """Given the parameter, the mode of a variance has a closed form, on an edge too."""
+    data, base, alternative, *_ = component("unknown_noise", 1)
+    this, found = data.problem, models.laplace(base)
+    np.testing.assert_allclose(found.mean, models.unknown_noise_student(data).location, rtol=1e-6)
+    _, covariance = closed_form(data.posterior())
+    shown = np.column_stack([data.rewards, data.costs])
+    for event in (None, *range(len(alternative.events))):
+        there = found if event is None else models.laplace(base, alternative, event)
+        at = _edge(there, alternative, event)
+        errors = shown - this.arms[data.arms] @ at.T
+        squares = 4.0 * noise(this) ** 2 + (errors**2).sum(axis=0) + (at**2).sum(axis=1)
+        variance = squares / (4.0 + len(data) + 2)  # the parameter itself counts as 2 pulls more
+        np.testing.assert_allclose(
+            there.covariance, variance[:, np.newaxis, np.newaxis] * covariance, rtol=1e-6
+        )
+        assert there.log_evidence == pytest.approx(found.log_evidence)
+
+
+def _edge(reference, alternative, event):
+    """The point of the event that is nearest to the reference's mean, under the reference."""
+    at = reference.mean.copy()
+    if event is None:
+        return at
+    for block, (vector, limit) in event_vectors(alternative, event).items():
+        toward = reference.covariance[block] @ vector
+        at[block] += max(limit - vector @ at[block], 0.0) / (vector @ toward) * toward
+    return at
+
+
+# --- what is refused ---
+
+
+def test_what_does_not_fit_is_refused():
+    this = problem()
+    base = models.linear_gaussian(posterior_of(this))
+    alternative = bf.Alternative(this, 1)
+    given = {"reference": models.Reference.from_posterior(posterior_of(this))}
+    one_event = models.alternative(base, alternative, "component", event=0, **given)
+    hard = models.alternative(base, alternative)
+    with pytest.raises(ValueError, match=r"^form: expected one of hard, .*, got 'penalty'"):
+        models.alternative(base, alternative, "penalty")
+    with pytest.raises(ValueError, match=r"^event: a component is one event"):
+        models.alternative(base, alternative, "component")
+    with pytest.raises(ValueError, match=r"^event: a component is one event"):
+        models.doubt(one_event, alternative)
+    for function in (models.alternative, models.doubt):
+        with pytest.raises(ValueError, match=r"^event: 9 is out of range, there are 5 events"):
+            function(base if function is models.alternative else hard, alternative, event=9)
+    with pytest.raises(ValueError, match=r"^whiten: a component is always whitened"):
+        models.alternative(base, alternative, "component", event=0, whiten=False)
+    with pytest.raises(ValueError, match=r"^softness: expected a positive number, got 0"):
+        models.alternative(base, alternative, "smooth", softness=0, **given)
+    with pytest.raises(ValueError, match=r"^sharpness: expected a positive number, got -1"):
+        models.alternative(base, alternative, "graded", sharpness=-1, **given)
+    with pytest.raises(ValueError, match=r"^alternative: expected an Alternative, got int"):
+        models.alternative(base, 1)
+    with pytest.raises(ValueError, match=r"^alternative: expected the constraints of the model"):
+        models.alternative(base, bf.Alternative(problem(0), 1))
+    with pytest.raises(ValueError, match=r"^model: expected one that `alternative` has made"):
+        models.doubt(base, alternative)
+    with pytest.raises(ValueError, match=r"^reference: this model uses none"):
+        models.doubt(hard, alternative, **given)
+    with pytest.raises(ValueError, match=r"^reference: this model uses none"):
+        models.refer(base, given["reference"])
+    with pytest.raises(ValueError, match=r"^model: it has an alternative set already"):
+        models.alternative(hard, alternative)
+    with pytest.raises(ValueError, match=r"^model: it has a reference already"):
+        models.alternative(models.whitened(base, **given), alternative, "graded", **given)
+    with pytest.raises(ValueError, match=r"^reference: expected a Reference, got int"):
+        models.alternative(base, alternative, "graded", reference=1)
+    other = models.Reference.from_posterior(posterior_of(problem(0)))
+    with pytest.raises(ValueError, match=r"^reference: expected a mean of shape \(3, 2\)"):
+        models.alternative(base, alternative, "graded", reference=other)
+    with pytest.raises(ValueError, match=r"^model: expected a free variable `theta_reward`"):
+        models.laplace(one_event)
+    with pytest.raises(ValueError, match=r"^event: expected an alternative and the index"):
+        models.laplace(base, alternative)
+    with pm.Model(coords={"feature": [0, 1]}) as foreign:
+        pm.Normal("slope", dims="feature")
+    with pytest.raises(ValueError, match=r"^model: expected a variable `theta_reward`"):
+        models.alternative(foreign, bf.Alternative(problem(0), 1))
+    with pytest.raises(ValueError, match=r"^model: expected a variable `theta_reward`"):
+        models.whitened(foreign)
+
+
+def test_impossible_events_are_left_out_or_refused():
+    """A candidate of zero cost and reward is always feasible, and nothing beats itself."""
+    this = bf.Problem([[1.0, 0.0], [0.0, 1.0]], [0.5], candidates=[[0.0, 0.0], [1.0, 0.0]])
+    base = models.linear_gaussian(bf.Posterior(this))
+    alternative = bf.Alternative(this, 0)
+    assert len(alternative.events) == 2
+    model = models.alternative(base, alternative)
+    assert model.coords["event"] == ("1 better",)
+    with pytest.raises(ValueError, match=r"^event: 'cost 0 of 0 too high' is impossible"):
+        models.alternative(base, alternative, event=0)
+    alone = bf.Problem([[1.0, 0.0], [0.0, 1.0]], [0.5], candidates=[[0.0, 0.0]])
+    base = models.linear_gaussian(bf.Posterior(alone))
+    with pytest.raises(ValueError, match=r"^alternative: nothing can make '0' wrong"):
+        models.alternative(base, bf.Alternative(alone, 0))
+
+
+def test_references_are_checked():
+    good = models.Reference.from_posterior(posterior_of(problem()))
+    with pytest.raises(ValueError, match=r"^root: expected shape \(3, 2, 2\), got \(2, 2, 2\)"):
+        models.Reference(good.mean, good.root[:2], 0.0)
+    with pytest.raises(ValueError, match=r"^root: expected invertible matrices"):
+        models.Reference(good.mean, 0 * good.root, 0.0)
+    with pytest.raises(ValueError, match=r"^reference: its mean, root or log_evidence is not fin"):
+        models.Reference(good.mean, good.root, np.inf)

@@ -212,7 +212,9 @@ def test_all_right_is_not_certain():
     found = compare.estimate(made_up(np.ones((1, 1, 50, 1))), "hero", Criterion("x", "drawn"))
     assert found == Estimate(1.0, 1 / 50)
     same = made_up(np.ones((1, 2, 50, 1)))
-    assert compare.difference(same, "hero", "rival", Criterion("x", "drawn")) == Estimate(0.0, 0.0)
+    gap = compare.difference(same, "hero", "rival", Criterion("x", "drawn"))
+    assert gap == Estimate(0.0, 1 / 50)
+    assert gap.standing == "level"
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ Rules = dict[str, Callable[..., Rule]]
 SHORT = 40  # rounds with a Markov chain in each
 SWEEPS = 10
 CHAINED = 0.1  # share of the repetitions that the Markov chains get
+FEWEST = 20  # of them: fewer tell nothing
 
 
 def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Study]:
@@ -69,7 +70,7 @@ def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Study]:
 
 def pieces(repetitions: int, times: tuple[int, ...] = TIMES, short: int = SHORT) -> list[Piece]:
     """What is not a `Study`: the recommendation rules, and PyMC's sampler inside the rule."""
-    chains = max(2, round(CHAINED * repetitions))
+    chains = max(FEWEST, round(CHAINED * repetitions))
     return [
         Piece(
             "ablation_recommendation",

@@ -66,11 +66,11 @@ def estimate_of(values: np.ndarray) -> Estimate:
 
     Where n values are all the same, as in runs that are all right, their spread says nothing of
     how rare another value is; the standard error is then given as 1/n, what one run more could
-    change. Only values that are all 0 stand for an identity.
+    change.
     """
     values = np.asarray(values, dtype=float)
     error = float(values.std(ddof=1) / np.sqrt(values.size))
-    if values.any() and np.all(values == values[0]):
+    if np.all(values == values[0]):
         error = 1 / values.size
     return Estimate(float(values.mean()), error)
 

@@ -114,7 +114,9 @@ def _genre_note(found: xr.Dataset) -> str:
         answers = found.by_mean.sel(rule=rule).isel(instance=0, time=-1).values
         parts.append(f"{rule} {estimate_of(same[answers] & (answers >= 0))}")
     return (
-        ". The answer counted as right is that of the least-squares fit; the genre vector of "
+        ". The films do not follow a linear model of genres, so what the means tend to depends on "
+        "which films are pulled. The answer counted as right is that of the least-squares fit to "
+        "all films alike, which favours equal pulls; the genre vector of "
         f"{DEAREST}, really the best feasible film, which {int(same.sum())} films share, is "
         "recommended by the means with frequency " + ", ".join(parts)
     )

@@ -36,9 +36,9 @@ figure { margin: 0; border: 1px solid var(--line); border-radius: .4rem; padding
 figure img { display: block; width: 100%; height: auto; max-width: 42rem; margin: 0 auto; }
 figcaption { font-size: .92rem; margin-top: .5rem; }
 .scroll { overflow-x: auto; margin: .6rem 0; }
-table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--soft); padding-bottom: .3rem; }
-th, td { padding: .3rem .5rem; border-bottom: 1px solid var(--line); text-align: right;
+th, td { padding: .3rem .45rem; border-bottom: 1px solid var(--line); text-align: right;
   vertical-align: top; }
 th { background: var(--wash); font-weight: 600; }
 td { white-space: nowrap; }

@@ -25,6 +25,7 @@ from bayes_feasible._check import Array
 from bayes_feasible.alternative import Alternative
 from bayes_feasible.models._interpreted import INTERPRETED
 
+RADII = ("reward_radius", "cost_radius")
 ELEMENTS = 4_000_000  # of one intermediate array; longer lists of points are cut
 _COMPILED: WeakKeyDictionary[pm.Model, tuple[Any, "Density"]] = WeakKeyDictionary()
 
@@ -39,6 +40,8 @@ def density(model: pm.Model) -> "Density":
 
 class Density:
     """Log-density of parameters and data, in the unconstrained coordinates of the model.
+
+    A `parameter_radius`, which would only cut it off, is kept apart: see `within`.
 
     Parameters
     ----------
@@ -60,7 +63,9 @@ class Density:
     def __init__(self, model: pm.Model) -> None:
         point = model.initial_point(0)
         values = model.value_vars
-        [joint], joined = join_nonshared_inputs(point, [model.logp()], values)
+        terms = [*model.free_RVs, *model.observed_RVs]
+        terms += [term for term in model.potentials if term.name != "parameter_radius"]
+        [joint], joined = join_nonshared_inputs(point, [model.logp(terms)], values)
         slope = pytensor.grad(joint, joined)
         direction = pt.vector("direction", shape=joined.type.shape)
         product = pytensor.grad(pt.dot(slope, direction), joined, disconnected_inputs="ignore")
@@ -76,6 +81,8 @@ class Density:
             for name, place in self.places.items()
             if name not in ("theta_reward", "theta_cost")
         }
+        radii = [model[name] for name in RADII if name in model.named_vars]
+        self._radii = radii if "parameter_radius" in model.named_vars else []
         self._data = [variable for variable in model.data_vars if hasattr(variable, "get_value")]
 
     def value(self, points: Array) -> Array:
@@ -83,6 +90,20 @@ class Density:
         parts = [self._value(part)[0] for part in self._cut(points)]
         value = np.concatenate([np.empty(0), *parts])
         return np.where(np.isnan(value), -np.inf, value)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the parameters are bounded."""
+        return bool(self._radii)
+
+    def within(self, points: Array) -> NDArray[np.bool_]:
+        """Which points have parameters within their bounds."""
+        if not self._radii:
+            return np.ones(len(points), dtype=bool)
+        reward, *cost = (float(radius.get_value()) for radius in self._radii)
+        length = np.linalg.norm(self.blocks(points), axis=2)
+        inside = length[:, 0] <= reward
+        return inside & np.all(length[:, 1:] <= (cost[0] if cost else np.inf), axis=1)
 
     def bends(self, points: Array) -> tuple[Array, Array]:
         """Slopes (point, coordinate) and curvatures (point, coordinate, coordinate).

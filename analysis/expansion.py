@@ -244,6 +244,11 @@ class Weighted:
     strata: NDArray[np.int64]  # (draw,): which Gaussian each is from
     inside: NDArray[np.bool_]  # (draw, event)
 
+    @property
+    def weighty(self) -> bool:
+        """Whether any draw has a weight."""
+        return bool(np.isfinite(self.log_weights).any())
+
     def log_integral(self, event: int | None = None) -> float:
         """Logarithm of the integral of the density over all the events, or over one."""
         log_weights = self.log_weights
@@ -330,7 +335,7 @@ def weigh(
         at = inside[:, one.event]
         log_part = one.gaussian.log_density(points[at]) + np.log(count / total)
         log_mixture[at] = np.logaddexp(log_mixture[at], log_part)
-    kept = inside.any(axis=1)  # but for a rounding, all of them
+    kept = inside.any(axis=1) & density.within(points)  # the first holds, but for a rounding
     log_weights = np.full(total, -np.inf)
     log_weights[kept] = density.value(points[kept]) - log_mixture[kept]
     return Weighted(log_weights, np.repeat(np.arange(len(counts)), counts), inside)

@@ -178,6 +178,11 @@ def check(
     shares = counts / total if total else np.zeros(len(counts))
     notes = _notes(posterior, choice)
     log_error, standard_error, lower, upper, mistake = _error(posterior, choice, seed)
+    estimated = _estimated(posterior, choice, shares)
+    if estimated is not None and -log_error > estimated.rate * total:
+        notes.append(
+            "-log P / pulls is above Γ: luck, or a polynomial factor, which matter less and less"
+        )
     return LowerBound(
         pulls=total,
         candidate=None if choice is None else problem.name(choice),
@@ -188,7 +193,7 @@ def check(
         mistake=mistake,
         decay=-log_error / total if total else math.nan,
         allocation=_by_name(problem.coords["arm"], shares),
-        estimated=_estimated(posterior, choice, shares),
+        estimated=estimated,
         true=None if instance is None or not total else _bound(instance, shares),
         correct=None if instance is None else _correct(instance, choice),
         notes=notes,
@@ -275,9 +280,10 @@ def _bound_lines(bound: Bound, pulls: int) -> list[str]:
     ]
     if math.isfinite(bound.efficiency):
         saved = pulls * min(bound.efficiency, 1.0)
+        number = f"{saved:,.0f}" if saved >= 10 else f"{saved:.2g}"
         lines.append(
             f"  efficiency                       {100 * bound.efficiency:.4g} %: the optimal "
-            f"allocation is as fast with {saved:,.0f} pulls"
+            f"allocation is as fast with {number} pulls"
         )
     return lines
 

@@ -23,6 +23,7 @@ RANK_LEVEL = 0.01  # false-alarm probability of the test on ranks
 MOST_REGIONS = len(COLOURS)  # with a colour of their own; the rest share grey
 SHOWN_DRAWS = 400  # of each sampler in the plane
 COLUMNS = 4
+PLANES = 5  # samplers side by side
 PARAMETER = {"theta_reward": "reward parameter", "theta_cost": "cost parameter"}
 
 
@@ -63,7 +64,12 @@ def ranks(scoreboard: xr.Dataset, trees: Mapping[str, xr.DataTree]) -> Figure:
             for chain in range(tree["posterior"].sizes["chain"])
         ]
         handles.append(_marker("o", "black", f"chains disagree (p < {RANK_LEVEL:g})"))
-        figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
+        for axes in figure.axes:
+            for points in axes.collections:
+                points.set_sizes([3.0])
+            for text in axes.texts:  # the p-value
+                text.set(fontsize=9, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0})
+        figure.legend(handles=handles, loc="outside upper center", ncols=5, frameon=False)
         figure.supxlabel("fractional rank of a draw among the draws of all chains", fontsize=10)
         figure.supylabel("observed − expected share", fontsize=10)
         return figure
@@ -93,7 +99,7 @@ def ess_evolution(scoreboard: xr.Dataset, trees: Mapping[str, xr.DataTree]) -> F
             _marker("o", COLOURS[1], "tails (5 % and 95 % quantiles)", "-"),
             _marker("", "0.4", f"needed: {needed}", "-."),
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+        figure.legend(handles=handles, loc="outside upper center", ncols=3, frameon=False)
         figure.supxlabel("share of the draws that is looked at", fontsize=10)
         figure.supylabel("effective draws", fontsize=10)
         return figure
@@ -148,35 +154,58 @@ def plane(
     """The planes of the parameters with the edges of the events, and each sampler's draws."""
     drawn = _drawn(trees)
     shown = _named_regions(scoreboard)
-    blocks = 1 + alternative.problem.thresholds.size
+    means = np.vstack([posterior.mean_reward, posterior.mean_cost])
+    blocks, columns = len(means), min(len(drawn), PLANES)
+    bands = -(-len(drawn) // columns)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(2.6 * len(drawn) + 1.2, 2.6 * blocks + 1.0), layout="constrained")
-        grid = figure.subplots(blocks, len(drawn), sharex="row", sharey="row", squeeze=False)
-        for column, (name, tree) in enumerate(drawn.items()):
-            dataset = tree["posterior"].to_dataset()
-            colours = _draw_colours(membership(alternative, dataset), shown)
-            values = _planes(dataset)
-            for block in range(blocks):
-                axes = grid[block, column]
-                axes.scatter(*values[block].T, s=5, c=colours, linewidths=0, zorder=3, alpha=0.7)
-                if column == 0:
-                    axes.set_ylabel(f"{_block_name(alternative, block)}, feature 1")
-                axes.set_xlabel("feature 0")
-            verdict = scoreboard.verdict.sel(sampler=name).item()
-            grid[0, column].set_title(f"{name}\n({verdict})")
-        means = np.vstack([posterior.mean_reward, posterior.mean_cost])
+        size = 2.6 * columns + 1.2, 2.4 * bands * blocks + 1.0
+        figure = Figure(figsize=size, layout="constrained")
+        grid = figure.subplots(bands * blocks, columns, squeeze=False)
+        grid = grid.reshape(bands, blocks, columns)
         for block in range(blocks):
-            for axes in grid[block]:
-                axes.plot(*means[block], marker="+", color="black", markersize=8, zorder=4)
-            for axes in grid[block]:
-                _edges(axes, alternative, block, shown, means[block])
+            row = [grid[place // columns, block, place % columns] for place in range(len(drawn))]
+            _plane_row(row, drawn, alternative, block, means[block], shown)
+            for axes in grid[:, block, 0]:
+                axes.set_ylabel(f"{_block_name(alternative, block)},\nfeature 1")
+        for place, name in enumerate(drawn):
+            axes = grid[place // columns, 0, place % columns]
+            axes.set_title(f"{name}\n({scoreboard.verdict.sel(sampler=name).item()})")
+        for place in range(len(drawn), bands * columns):
+            for block in range(blocks):
+                grid[place // columns, block, place % columns].set_visible(False)
         handles = [
             _marker("o", colour, str(scoreboard.event.values[event]), "-")
             for event, colour in shown.items()
         ]
         handles.append(_marker("+", "black", "posterior mean"))
+        handles.append(_marker("o", "black", "draw outside the set"))
         figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
         return figure
+
+
+def _plane_row(
+    row: list[Axes],
+    drawn: Mapping[str, xr.DataTree],
+    alternative: Alternative,
+    block: int,
+    mean: Array,
+    shown: dict[int, str],
+) -> None:
+    """One parameter's plane for every sampler, all with the same limits."""
+    low, high = mean.copy(), mean.copy()
+    for axes, tree in zip(row, drawn.values(), strict=True):
+        dataset = tree["posterior"].to_dataset()
+        colours = _draw_colours(membership(alternative, dataset), shown)
+        points = _planes(dataset)[block]
+        axes.scatter(*points.T, s=5, c=colours, linewidths=0, zorder=3, alpha=0.7)
+        axes.plot(*mean, marker="+", color="black", markersize=8, zorder=4)
+        axes.set_xlabel("feature 0")
+        low, high = np.minimum(low, points.min(axis=0)), np.maximum(high, points.max(axis=0))
+    margin = 0.1 * (high - low)
+    for axes in row:
+        axes.set(xlim=(low[0] - margin[0], high[0] + margin[0]))
+        axes.set(ylim=(low[1] - margin[1], high[1] + margin[1]))
+        _edges(axes, alternative, block, shown, mean)
 
 
 def _marker(marker: str, colour: str, label: str, line: Any = "") -> mpl.lines.Line2D:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -96,6 +97,9 @@ def _place(header: list[str], spellings: Iterable[str]) -> int:
 
 def _number(text: str, where: str) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise ValueError(f"{where}: expected a number, got {text!r}") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{where}: expected a finite number, got {text!r}")
+    return number

@@ -17,6 +17,7 @@ from bayes_feasible.models._data import observe
 from bayes_feasible.models.alternative import alternative, doubt
 from bayes_feasible.models.linear_gaussian import linear_gaussian
 from bayes_feasible.models.logistic import logistic
+from bayes_feasible.models.rate_regression import rate_regression
 from bayes_feasible.models.reference import Reference, laplace
 from bayes_feasible.models.student_t import student_t
 from bayes_feasible.models.unknown_noise import Student, unknown_noise, unknown_noise_student
@@ -31,6 +32,7 @@ __all__ = [
     "linear_gaussian",
     "logistic",
     "observe",
+    "rate_regression",
     "refer",
     "student_t",
     "unknown_noise",

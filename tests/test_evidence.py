@@ -146,6 +146,30 @@ def test_twenty_events_in_ten_dimensions():
     assert abs(found.value - exact.value) < z_bound(1, FALSE_ALARM) * error
 
 
+def test_ten_dimensions_down_to_minus_1752():
+    """Two seeds agree; one Gaussian at the global mode is hundreds of nats off, and refused."""
+    rng = np.random.default_rng(5)
+    arms = rng.standard_normal((20, 10))
+    arms /= np.linalg.norm(arms, axis=1, keepdims=True)
+    problem = bf.Problem(arms, 2.5, reward_noise=3.0, cost_noise=3.0)
+    truth = 4.0 * rng.standard_normal((2, 10))
+    feasible = arms @ truth[1] <= 2.5
+    best = int(np.argmax(np.where(feasible, arms @ truth[0], -np.inf)))
+    pulls = 7700
+    shown = np.round(pulls * expit(arms @ truth.T))
+    data = bf.Posterior.from_sums(problem, np.full(20, pulls), shown[:, 0], shown[:, 1:])
+    model, alternative = models.logistic(data), bf.Alternative(problem, best)
+    first, second = (log_error(model, alternative, seed=seed) for seed in (1, 2))
+    assert first.value == pytest.approx(-1752, rel=0.01)
+    error = np.hypot(first.standard_error, second.standard_error)
+    assert abs(first.value - second.value) < z_bound(1, FALSE_ALARM) * error
+    assert first.standard_error < 0.005
+    assert first.diagnostics["khat"] < 0.7
+    with pytest.raises(Refused, match="global: the weights of the alternative set") as refusal:
+        log_error(model, alternative, "global")
+    assert refusal.value.evidence.value < first.value - 100
+
+
 def test_without_constraints_and_with_one_that_never_binds():
     for thresholds in ((), np.inf):
         problem = bf.Problem(ARMS, thresholds)
@@ -157,6 +181,26 @@ def test_without_constraints_and_with_one_that_never_binds():
         found = log_error(models.linear_gaussian(posterior), alternative, seed=5)
         exact = alternative.log_probability(posterior)
         assert abs(found.value - exact.value) < z_bound(2, FALSE_ALARM) * found.standard_error
+
+
+def test_a_bounded_parameter_set_is_respected_or_refused():
+    arms, noises = np.arange(60) % 3, np.random.default_rng(3).standard_normal((2, 60))
+    model = None
+    for radius in (2.0, 1.05, 0.3):
+        problem = bf.Problem(ARMS, 0.5, parameter_radius=radius)
+        rewards, costs = ARMS[arms] @ [0.9, 0.3] + noises[0], ARMS[arms] @ [-0.2, 0.1] + noises[1]
+        posterior = bf.Posterior.from_history(problem, arms, rewards, costs)
+        if model is None:
+            model = models.linear_gaussian(posterior)
+        models.observe(model, posterior)
+        alternative = bf.Alternative(problem, 0)
+        if radius < 1:
+            with pytest.raises(Refused, match=r"% of the draws|parameter_radius"):
+                log_error(model, alternative, seed=6)
+            continue
+        found, exact = log_error(model, alternative, seed=6), alternative.log_probability(posterior)
+        error = np.hypot(found.standard_error, exact.standard_error)
+        assert abs(found.value - exact.value) < z_bound(2, FALSE_ALARM) * error
 
 
 def test_a_candidate_that_nothing_can_make_wrong():
@@ -289,6 +333,9 @@ class Correlated:
 
     def value(self, points):
         return -0.5 * np.einsum("pi,ij,pj->p", points, self.precision, points)
+
+    def within(self, points):
+        return np.ones(len(points), dtype=bool)
 
     def bends(self, points):
         return -points @ self.precision, np.tile(self.precision, (len(points), 1, 1))

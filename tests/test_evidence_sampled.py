@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from helpers import z_bound
 from scipy import stats
-from scipy.special import expit
 from test_evidence import (
     FALSE_ALARM,
     PULLS,
@@ -110,28 +109,6 @@ def test_components_and_quadrature_agree_where_scales_are_unknown():
     assert abs(found.value - exact.value) < z_bound(1, FALSE_ALARM) * error
     with pytest.raises(ValueError, match="model: smc takes models of the parameters alone"):
         log_error(model, alternative, "smc")
-
-
-@pytest.mark.slow
-def test_ten_dimensions_down_to_minus_1700():
-    """Two seeds agree, and so does the answer with half of the wide draws' trust in them."""
-    rng = np.random.default_rng(3)
-    arms = rng.standard_normal((20, 10))
-    arms /= np.linalg.norm(arms, axis=1, keepdims=True)
-    problem = bf.Problem(arms, 1.5, reward_noise=3.0, cost_noise=3.0)
-    truth = 3.0 * rng.standard_normal((2, 10)) / np.sqrt(10)
-    feasible = arms @ truth[1] <= 1.5
-    best = int(np.argmax(np.where(feasible, arms @ truth[0], -np.inf)))
-    pulls = 40_000
-    successes = np.round(pulls * expit(arms @ truth.T))
-    data = bf.Posterior.from_sums(problem, np.full(20, pulls), successes[:, 0], successes[:, 1:])
-    model, alternative = models.logistic(data), bf.Alternative(problem, best)
-    first, second = (log_error(model, alternative, seed=seed) for seed in (1, 2))
-    assert -3000 < first.value < -1000
-    error = np.hypot(first.standard_error, second.standard_error)
-    assert abs(first.value - second.value) < z_bound(1, FALSE_ALARM) * error
-    assert first.standard_error < 0.02
-    assert first.diagnostics["khat"] < 0.7
 
 
 @pytest.mark.slow

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from bayes_feasible.cli import COMMANDS
+
 USE = """
 import json, sys
 import bayes_feasible as bf
@@ -69,7 +71,14 @@ def test_the_import_takes_less_than_a_second():
     assert _median_seconds("import bayes_feasible") < 1.0 + _median_seconds("pass")
 
 
-@pytest.mark.parametrize("argument", ["--help", "--version", "rate --help", "study --help"])
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "--help",
+        "--version",
+        *(f"{command.__name__.rpartition('.')[2]} --help" for command in COMMANDS),
+    ],
+)
 def test_help_imports_nothing_heavy(argument):
     code = f"""
 import contextlib, io

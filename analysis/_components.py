@@ -7,6 +7,7 @@ posterior given the union, whose probability is :math:`\sum_i P_i \, E_i[1/N]`.
 
 import time
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pymc as pm
@@ -17,12 +18,14 @@ from scipy.special import logsumexp
 from bayes_feasible._check import Array
 from bayes_feasible._draws import labelled
 from bayes_feasible.analysis import _mcmc
-from bayes_feasible.analysis._tasks import Drawn, SamplerError, Task, parameters_of
+from bayes_feasible.analysis._tasks import Drawn, SamplerError, Task
 from bayes_feasible.analysis.yardstick import membership
 
 LEFT_OUT = 1e-4  # events with a smaller share of the total are not sampled
 SPARE = 1.02, 6.0  # proposals beyond the expected number: a factor, and standard deviations
 NAMES = ("theta_reward", "theta_cost", "log_weight")
+ROUNDING = 1e-9  # relative differences of weights that are all the same
+_MAPS: WeakKeyDictionary[pm.Model, Any] = WeakKeyDictionary()
 
 
 class Component(NamedTuple):
@@ -37,47 +40,34 @@ class Component(NamedTuple):
 
 def nutpie(task: Task) -> Drawn:
     """NUTS of nutpie, one event at a time."""
-    compiling = [0.0]
 
-    def run(event: int, draws: int) -> Component:
+    def run(model: pm.Model, event: int, draws: int) -> tuple[Array, xr.Dataset, float]:
         start = time.perf_counter()
-        compiled = _mcmc.nutpie_model(task.whitened("component", event), _names(task))
-        compiling[0] += time.perf_counter() - start
+        compiled = _mcmc.nutpie_model(model)
+        compiling = time.perf_counter() - start
         drawn, statistics = _mcmc.nutpie_chains(
             task, compiled, _anywhere(task, event), draws, 100 + event, **task.options
         )
-        return _component(event, drawn, statistics)
+        return drawn["whitened"].values, statistics, compiling
 
-    return _together(task, run, compiling)
+    return _together(task, run)
 
 
 def nuts(task: Task) -> Drawn:
     """PyMC's NUTS, one event at a time."""
-    compiling = [0.0]
-    made: list[Any] = []
 
-    def run(event: int, draws: int) -> Component:
+    def run(model: pm.Model, event: int, draws: int) -> tuple[Array, xr.Dataset, float]:
         start = time.perf_counter()
-        model = task.whitened("component", event)
-        if not made:
-            step = pm.NUTS(model=model, **task.options)
-            made[:] = step, step.sampling_state
-        step, untuned = made
-        step.sampling_state = untuned
-        compiling[0] += time.perf_counter() - start
+        step = _mcmc.step_method(model, pm.NUTS, task.options)
+        compiling = time.perf_counter() - start
         tree, before = _mcmc.sample(
             task, model, step, tune=task.tune, draws=draws, starts=_anywhere(task, event),
-            names=_names(task), stream=100 + event,
+            stream=100 + event,
         )  # fmt: skip
-        compiling[0] += before
-        return _component(event, tree["posterior"].to_dataset(), tree["sample_stats"].to_dataset())
+        whitened = tree["posterior"]["whitened"].values
+        return whitened, tree["sample_stats"].to_dataset(), compiling + before
 
-    return _together(task, run, compiling)
-
-
-def _names(task: Task) -> list[str]:
-    constrained = task.alternative.problem.thresholds.size > 0
-    return [name for name in NAMES if constrained or name != "theta_cost"]
+    return _together(task, run)
 
 
 def _anywhere(task: Task, event: int) -> list[Array]:
@@ -86,34 +76,51 @@ def _anywhere(task: Task, event: int) -> list[Array]:
     return [rng.standard_normal(shape) for _ in range(task.chains)]
 
 
-def _component(event: int, draws: xr.Dataset, statistics: xr.Dataset) -> Component:
+def _component(model: pm.Model, event: int, whitened: Array, statistics: xr.Dataset) -> Component:
     """The event's probability is the reciprocal of the mean reciprocal weight."""
-    weight = -draws["log_weight"].values
-    top = weight.max()
-    reciprocal = np.exp(weight - top)
+    parameters, log_weight = _inside_event(model, whitened)
+    top = -log_weight.min()
+    reciprocal = np.exp(-log_weight - top)
     value = -(np.log(reciprocal.mean()) + top)
     error = 0.0
-    if np.ptp(reciprocal) > 1e-9:
+    if np.ptp(reciprocal) > ROUNDING:
         error = float(array_stats.mcse(reciprocal, method="mean")) / float(reciprocal.mean())
     return Component(
         event,
-        parameters_of(draws),
-        np.full(weight.shape[0], value),
+        parameters,
+        np.full(len(whitened), value),
         error,
         _mcmc.trajectory_figures(statistics),
     )
 
 
-def _together(task: Task, run: Any, compiling: list[float]) -> Drawn:
+def _inside_event(model: pm.Model, whitened: Array) -> tuple[Array, Array]:
+    """Parameters (chain, draw, parameter, feature) and log-weights (chain, draw)."""
+    if model not in _MAPS:
+        names = [name for name in NAMES if name in model.named_vars]
+        outputs = model.replace_rvs_by_values([model[name] for name in names])
+        _MAPS[model] = pm.compile(model.value_vars, outputs)
+    mapped = [_MAPS[model](point) for point in whitened.reshape(-1, *whitened.shape[2:])]
+    parameters = np.array([np.vstack(blocks) for *blocks, _ in mapped])
+    log_weight = np.array([float(weight) for *_, weight in mapped])
+    lead = whitened.shape[:2]
+    return parameters.reshape(*lead, *parameters.shape[1:]), log_weight.reshape(lead)
+
+
+def _together(task: Task, run: Any) -> Drawn:
     """Sample the events that matter and put them together."""
     if task.alternative.problem.parameter_radius is not None:
         raise ValueError("parameter_radius: the events of a bounded problem are no half-spaces")
     expected = task.event_log_probabilities()
     proposals = proposals_needed(task, expected)
     events = sampled_events(expected)
-    parts = [run(event, proposals) for event in events]
-    rest = np.delete(expected, events)
-    return combine(task, parts, rest, compiling[0])[0]
+    parts, compiling = [], 0.0
+    for event in events:
+        model = task.whitened("component", event)
+        whitened, statistics, seconds = run(model, event, proposals)
+        compiling += seconds
+        parts.append(_component(model, event, whitened, statistics))
+    return combine(task, parts, np.delete(expected, events), compiling)[0]
 
 
 def sampled_events(log_probability: Array) -> list[int]:

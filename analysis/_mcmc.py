@@ -21,27 +21,28 @@ SOFTNESS = 0.01
 KEPT = ("diverging", "energy", "tree_depth", "depth", "n_steps", "step_size", "accept",
         "nstep_out", "nstep_in", "event", "lp", "logp")  # fmt: skip
 _COMPILED: WeakKeyDictionary[pm.Model, Any] = WeakKeyDictionary()
+_STEPS: WeakKeyDictionary[pm.Model, dict[Any, Any]] = WeakKeyDictionary()
 
 
 def slice_hard(task: Task) -> Drawn:
     """Slice sampling, one coordinate at a time."""
-    return _stepped(task, task.whitened("hard"), lambda model: pm.Slice(model=model))
+    return _stepped(task, task.whitened("hard"), pm.Slice)
 
 
 def demetropolis_hard(task: Task) -> Drawn:
     """Differential evolution from each chain's own past."""
-    return _stepped(task, task.whitened("hard"), lambda model: pm.DEMetropolisZ(model=model))
+    return _stepped(task, task.whitened("hard"), pm.DEMetropolisZ)
 
 
 def nuts_hard(task: Task) -> Drawn:
     """PyMC's NUTS, which cannot see a wall."""
-    return _stepped(task, task.whitened("hard"), lambda model: pm.NUTS(model=model, **task.options))
+    return _stepped(task, task.whitened("hard"), pm.NUTS, **task.options)
 
 
 def nuts_smooth(task: Task) -> Drawn:
     """PyMC's NUTS on a blurred set."""
     model, options = _smooth(task)
-    return _stepped(task, model, lambda model: pm.NUTS(model=model, **options))
+    return _stepped(task, model, pm.NUTS, **options)
 
 
 def nutpie_hard(task: Task) -> Drawn:
@@ -59,9 +60,9 @@ def _smooth(task: Task) -> tuple[pm.Model, dict[str, Any]]:
     return task.whitened("smooth", softness=options.pop("softness")), options
 
 
-def _stepped(task: Task, model: pm.Model, make: Callable[[pm.Model], Any]) -> Drawn:
+def _stepped(task: Task, model: pm.Model, kind: Callable[..., Any], **options: Any) -> Drawn:
     start = time.perf_counter()
-    step = make(model)
+    step = step_method(model, kind, options)
     making = time.perf_counter() - start
     tree, compiling = sample(task, model, step, tune=task.tune, starts=task.starts())
     whitened = tree["posterior"].to_dataset()["whitened"].values
@@ -72,11 +73,23 @@ def _stepped(task: Task, model: pm.Model, make: Callable[[pm.Model], Any]) -> Dr
 
 def _nutpie(task: Task, model: pm.Model, options: dict[str, Any]) -> Drawn:
     start = time.perf_counter()
-    compiled = nutpie_model(model, ["whitened"])
+    compiled = nutpie_model(model)
     compiling = time.perf_counter() - start
     draws, statistics = nutpie_chains(task, compiled, task.starts(), task.draws, 3, **options)
     attributes = {"compile_seconds": compiling, **trajectory_figures(statistics)}
     return Drawn(task.parameters(draws["whitened"].values), tidy(statistics), attributes)
+
+
+def step_method(model: pm.Model, kind: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """A step method with its functions compiled, untuned; later calls get the same one."""
+    kept = _STEPS.setdefault(model, {})
+    key = (kind, tuple(sorted(options.items())))
+    if key not in kept:
+        step = kind(model=model, **options)
+        kept[key] = step, step.sampling_state
+    step, untuned = kept[key]
+    step.sampling_state = untuned
+    return step
 
 
 def sample(
@@ -117,12 +130,12 @@ def sample(
     return tree, (first[0] if first else time.perf_counter()) - began
 
 
-def nutpie_model(model: pm.Model, names: Sequence[str]) -> Any:
+def nutpie_model(model: pm.Model) -> Any:
     """The model compiled for nutpie, once; later calls only pass its present data."""
     if model not in _COMPILED:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            _COMPILED[model] = nutpie.compile_pymc_model(model, var_names=list(names))
+            _COMPILED[model] = nutpie.compile_pymc_model(model, var_names=["whitened"])
     compiled = _COMPILED[model]
     data = {shared.name: shared.get_value() for shared in compiled.shared_var_keys}
     return compiled.with_data(**data)

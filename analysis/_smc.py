@@ -8,6 +8,7 @@ share is the probability of the set.
 
 import time
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pymc as pm
@@ -24,6 +25,7 @@ from bayes_feasible.analysis.yardstick import membership
 SHARPNESS = 4.0
 UNION_THRESHOLD = 0.5  # PyMC's own
 EVENT_THRESHOLD = 0.9  # shorter steps: without them d = 10 is half a nat off, with R-hat 1.001
+_KERNELS: WeakKeyDictionary[pm.Model, IMH] = WeakKeyDictionary()
 STAGES = 1000  # more mean that nothing can be tempered
 
 
@@ -91,11 +93,15 @@ def _union(task: Task, model: pm.Model, options: dict[str, Any]) -> Drawn:
 def _kernel(task: Task, model: pm.Model, options: dict[str, Any]) -> tuple[IMH, float]:
     """PyMC's kernel with its functions compiled, and the seconds that took."""
     start = time.perf_counter()
-    particles = options.pop("particles", task.draws)
-    kernel = IMH(draws=particles, model=model, random_seed=task.seed, **options)
-    size = sum(size for _, size in kernel.var_info.values())
-    kernel.prior_logp_func(np.zeros(size))
-    kernel.likelihood_logp_func(np.zeros(size))
+    settings = {"draws": options.pop("particles", task.draws), **options}
+    if model not in _KERNELS:
+        _KERNELS[model] = IMH(model=model, random_seed=task.seed, **settings)
+    kernel = _KERNELS[model]
+    for name, value in settings.items():
+        setattr(kernel, name, value)
+    point = np.zeros(sum(size for _, size in kernel.var_info.values()))
+    kernel.prior_logp_func(point)
+    kernel.likelihood_logp_func(point)
     return kernel, time.perf_counter() - start
 
 

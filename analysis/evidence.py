@@ -293,14 +293,15 @@ def event_log_masses(model: pm.Model, alternative: Alternative) -> Array:
 
 def judge(evidence: Evidence, what: str, drawn: Weighted) -> None:
     """Refuse an answer whose weights cannot carry it."""
+    if not drawn.efficiency >= LEAST_EFFICIENCY:
+        raise Refused(
+            f"{evidence.method}: only {100 * drawn.efficiency:.2g} % of the draws of {what} count, "
+            f"{100 * LEAST_EFFICIENCY:g} % will do (their Pareto k-hat is {drawn.khat:.2f})",
+            evidence,
+        )
     if not drawn.khat < MOST_KHAT:
         raise Refused(
             f"{evidence.method}: the weights of {what} have tails too heavy for an average "
-            f"(Pareto k-hat {drawn.khat:.2f}, at most {MOST_KHAT} will do)", evidence,
-        )  # fmt: skip
-    if not drawn.efficiency >= LEAST_EFFICIENCY:
-        raise Refused(
-            f"{evidence.method}: only {100 * drawn.efficiency:.2g} % of the draws of {what} count "
-            f"({100 * LEAST_EFFICIENCY:g} % will do), whatever the k-hat of {drawn.khat:.2f} says",
+            f"(Pareto k-hat {drawn.khat:.2f}, at most {MOST_KHAT} will do)",
             evidence,
         )

@@ -28,6 +28,11 @@ def verdict(sampler, **options):
     return calibration.judge(ranks(sampler, **options), FALSE_ALARM)
 
 
+@pytest.fixture(scope="module")
+def exact_ranks():
+    return ranks("exact")
+
+
 def test_uniform_ranks_leave_the_band_as_often_as_it_says():
     band = uniformity.band(150, 49, 0.1)
     drawn = np.random.default_rng(1).integers(0, 50, (20_000, 150))
@@ -53,15 +58,16 @@ def test_the_shape_of_the_ranks_is_put_in_words(power, said):
         assert word in uniformity.shape(counts, band)
 
 
-def test_the_exact_sampler_is_calibrated():
-    found = verdict("exact")
+def test_the_exact_sampler_is_calibrated(exact_ranks):
+    found = calibration.judge(exact_ranks, FALSE_ALARM)
     assert found, str(found)
     assert found.tests == 4 + 6 + 1 + 3
     assert "calibrated: 14 quantities" in str(found)
 
 
 def test_the_exact_sampler_is_calibrated_within_a_bounded_parameter_set():
-    assert verdict("exact", parameter_radius=1.5), str(verdict("exact", parameter_radius=1.5))
+    found = verdict("exact", parameter_radius=1.5)
+    assert found, str(found)
 
 
 def scaled(posterior, alternative, draws, seed):
@@ -100,8 +106,8 @@ def test_a_sampler_made_wrong_is_told_so(wrong, quantity, reason):
     assert str(found).startswith("NOT calibrated")
 
 
-def test_ranks_have_labels_a_table_and_a_picture():
-    found = ranks()
+def test_ranks_have_labels_a_table_and_a_picture(exact_ranks):
+    found = exact_ranks
     assert found["rank"].dims == ("replication", "quantity")
     assert 0 <= int(found["rank"].min()) <= int(found["rank"].max()) <= 99
     curves = calibration.distribution(found, FALSE_ALARM)

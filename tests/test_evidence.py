@@ -165,7 +165,7 @@ def test_ten_dimensions_down_to_minus_1752():
     assert abs(first.value - second.value) < z_bound(1, FALSE_ALARM) * error
     assert first.standard_error < 0.005
     assert first.diagnostics["khat"] < 0.7
-    with pytest.raises(Refused, match="global: the weights of the alternative set") as refusal:
+    with pytest.raises(Refused, match=r"global: .* of the alternative set") as refusal:
         log_error(model, alternative, "global")
     assert refusal.value.evidence.value < first.value - 100
 

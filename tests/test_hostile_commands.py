@@ -194,6 +194,8 @@ BAD = [
     (["sample", "truth.toml", "--out", "draws.txt"], "--out: "),
     (["sample", "truth.toml", "--pulls", "0"], "--pulls: "),
     (["sample", "truth.toml", "--pulls", "many"], "argument --pulls"),
+    (["sample", "truth.toml", "--pulls", "1" + "0" * 30], "--pulls: "),
+    (["sample", "truth.toml", "--out", "none/draws.nc"], "there is no folder"),
     (["sample", "truth.toml", "--rule", "Best"], "argument --rule"),
     (["sample", "truth.toml", "--candidate", "lwo"], "--candidate: "),
     (["sample", "drug.toml", "--history", "cut.nc"], "cut.nc: "),

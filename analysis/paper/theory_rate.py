@@ -298,7 +298,7 @@ def two_forms(instances: Mapping[str, Instance], seed: int = 0, allocations: int
 def several_instances(quick: bool) -> dict[str, Instance]:
     """Instances on which the two forms are compared."""
     found = {f"End of Optimism {alpha:g}": end_of_optimism(alpha) for alpha in (0.1, 0.2, 0.3)}
-    for k, seed in [(5, 0)] if quick else [(5, 0), (5, 1), (20, 0), (20, 1)]:
+    for k, seed in [(5, 0)] if quick else [(5, 0), (5, 1), (20, 0), (20, 1), (50, 0)]:
         found[f"ball d=2 K={k} seed {seed}"] = random_ball(2, k, seed)
     return found
 

@@ -319,7 +319,10 @@ def _verdict(
             "explanation": f"{sure} that its rate is {_percent(max(low, 0.0), math.floor)} to "
             f"{_percent(high, math.ceil)} of Γ, and its allocation is not on the way to w*",
         }
-    possible = f"{_percent(max(low, 0.0), math.floor)} to {_percent(min(high, 1.0), math.ceil)}"
+    lowest, highest = np.clip((low, high), 0.0, 1.0)  # nothing beats Γ
+    possible = f"{_percent(lowest, math.floor)} to {_percent(highest, math.ceil)}"
+    if lowest == highest:
+        possible = _percent(highest)
     enough = _pulls_to_tell(evidence, horizon, region)
     if on_its_way and (arrival > enough or row["within"] >= evidence.probability):
         needed = _round(arrival)

@@ -23,6 +23,7 @@ from bayes_feasible.analysis.yardstick import (
     coordinate_names,
     coordinates,
     distances,
+    in_order,
     membership,
     occupancies,
 )
@@ -180,7 +181,7 @@ def judge(
 
 def _score(tree: xr.DataTree, yardstick: Yardstick) -> xr.Dataset:
     """All figures of one sampler."""
-    draws = tree["posterior"].to_dataset()
+    draws = in_order(tree["posterior"].to_dataset())
     values = coordinates(draws)
     mixing = convergence(values)
     apart = distances(values, yardstick.draws, np.minimum(mixing["ess_bulk"], mixing["ess_tail"]))

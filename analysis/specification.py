@@ -61,7 +61,7 @@ CHECK_KEYS = ("samplers", "checkpoints", "rule", "draws", "chains")
 DEFAULT = """\
 title = "End of Optimism: does the probability of error fall at the optimal rate?"
 horizon = 100_000
-replicates = 32
+replicates = 48
 seed = 0
 
 [instance]

@@ -6,6 +6,7 @@ healthy. Here the truth is known: the closed form gives the probability of the s
 its events, and exact draws give the rest.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,30 +61,33 @@ class Yardstick:
         )
 
 
+def in_order(draws: xr.Dataset) -> xr.Dataset:
+    """The parameters, over chain, draw, constraint and feature in this order."""
+    names = [name for name in ("theta_reward", "theta_cost") if name in draws]
+    order = ("chain", "draw", "constraint", "feature")
+    return draws[names].transpose(*(dim for dim in order if dim in draws.dims))
+
+
 def coordinates(draws: xr.Dataset) -> Array:
     """All parameters of a Dataset of draws as one array (coordinate, chain, draw)."""
     parts = []
-    for name in ("theta_reward", "theta_cost"):
-        if name in draws:
-            values = draws[name].transpose("chain", "draw", ...).values
-            parts.append(values.reshape(*values.shape[:2], -1))
+    for values in in_order(draws).data_vars.values():
+        parts.append(values.values.reshape(*values.shape[:2], -1))
     return np.ascontiguousarray(np.moveaxis(np.concatenate(parts, axis=2), 2, 0))
 
 
 def coordinate_names(draws: xr.Dataset) -> list[str]:
     """Names of the coordinates, such as `theta_cost[dose, 0]`."""
     names = []
-    for name in ("theta_reward", "theta_cost"):
-        if name in draws:
-            labels = draws[name].isel(chain=0, draw=0, drop=True)
-            stacked = labels.stack(at=labels.dims).at.values
-            names += [f"{name}[{', '.join(map(str, np.atleast_1d(at)))}]" for at in stacked]
+    for name, values in in_order(draws).data_vars.items():
+        labels = itertools.product(*(values[dim].values for dim in values.dims[2:]))
+        names += [f"{name}[{', '.join(map(str, label))}]" for label in labels]
     return names
 
 
 def membership(alternative: Alternative, draws: xr.Dataset) -> NDArray[np.bool_]:
     """Which events contain each draw, over (event, chain, draw), in the order of the events."""
-    problem = alternative.problem
+    problem, draws = alternative.problem, in_order(draws)
     own, rivals = problem.candidates[alternative.candidate], problem.candidates[alternative.rivals]
     reward = draws["theta_reward"].values
     better = reward @ (rivals - own).T >= 0  # (chain, draw, rival)

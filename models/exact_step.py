@@ -44,8 +44,10 @@ class ExactStep(BlockedStep):
 
     Examples
     --------
-    >>> with models.linear_gaussian(posterior):  # doctest: +SKIP
-    ...     tree = pm.sample(step=ExactStep(posterior=posterior, alternative=alternative))
+    Inside any model with these two parameters::
+
+        with models.linear_gaussian(posterior):
+            tree = pm.sample(step=ExactStep(posterior=posterior, alternative=alternative))
     """
 
     name = "exact_step"

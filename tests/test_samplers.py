@@ -1,0 +1,359 @@
+"""The samplers of an alternative set: same law as the exact one, same shape of result."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from helpers import blocks, gaussian_draws, membership, same_law, z_bound
+from scipy import stats
+
+import bayes_feasible as bf
+from bayes_feasible import models
+from bayes_feasible.analysis import _components, samplers
+from bayes_feasible.analysis._tasks import Task
+from bayes_feasible.analysis.samplers import SamplerError, sample_alternative
+from bayes_feasible.analysis.targets import KINDS, LOG_PROBABILITIES, target
+from bayes_feasible.analysis.yardstick import Yardstick, convergence, coordinates
+from bayes_feasible.models.exact_step import ExactStep
+
+REGIMES = [(kind, value) for kind in KINDS for value in LOG_PROBABILITIES]
+FALSE_ALARM = 1e-4
+
+
+def _draws(tree):
+    return tree["posterior"].to_dataset()
+
+
+def _reference(posterior, alternative, seed=99):
+    return blocks(alternative.sample(posterior, 20_000, seed=seed))
+
+
+def _round_trip(tree, path):
+    tree.to_netcdf(path, engine="h5netcdf")
+    with xr.open_datatree(path, engine="h5netcdf") as stored:
+        stored = stored.load()
+    assert stored.attrs.keys() == tree.attrs.keys()
+    for group in tree.children:
+        xr.testing.assert_identical(stored[group].to_dataset(), tree[group].to_dataset())
+
+
+@pytest.fixture(scope="module")
+def four_events():
+    return target("b", -4)
+
+
+@pytest.mark.parametrize(("kind", "goal"), REGIMES)
+def test_exact_draws_have_the_shape_and_the_probability(kind, goal, tmp_path):
+    posterior, alternative = target(kind, goal)
+    tree = sample_alternative(posterior, alternative, draws=50, chains=3, seed=4, progress=False)
+    draws = _draws(tree)
+    problem = posterior.problem
+    features, constraints = problem.arms.shape[1], problem.thresholds.size
+    assert draws.theta_reward.shape == (3, 50, features)
+    assert draws.theta_cost.shape == (3, 50, constraints, features)
+    assert alternative.contains(draws.theta_reward, draws.theta_cost).all()
+    assert tree.attrs["log_probability"] == pytest.approx(goal, rel=0.02)
+    assert tree.attrs["sampler"] == "exact"
+    assert tree.attrs["seed"] == 4
+    assert tree.attrs["pymc_version"] == pm.__version__
+    assert tree.attrs["seconds"] > 0
+    _round_trip(tree, tmp_path / "exact.nc")
+
+
+@pytest.fixture(scope="module")
+def stepped(four_events):
+    """The exact step method inside `pm.sample`, in one process and in two."""
+    return [
+        sample_alternative(*four_events, "exact_step", cores=cores, seed=3, progress=False)
+        for cores in (1, 2)
+    ]
+
+
+def test_the_exact_step_gives_the_same_draws_in_one_process_and_in_two(stepped):
+    xr.testing.assert_equal(_draws(stepped[0]), _draws(stepped[1]))
+
+
+def test_every_draw_of_the_exact_step_is_inside_and_worth_one(stepped, four_events, tmp_path):
+    posterior, alternative = four_events
+    draws = _draws(stepped[0])
+    assert alternative.contains(draws.theta_reward, draws.theta_cost).all()
+    figures = convergence(coordinates(draws))
+    size = draws.sizes["chain"] * draws.sizes["draw"]
+    # The effective sample size of independent draws scatters about their number, by 5 % or so.
+    assert np.all(figures["ess_bulk"] > 0.8 * size)
+    assert np.all(figures["rhat"] < 1.01)
+    assert same_law(alternative, blocks(draws), _reference(posterior, alternative), FALSE_ALARM)
+    first = draws.isel(draw=0).theta_reward.values
+    assert len(np.unique(first, axis=0)) == draws.sizes["chain"]
+    _round_trip(stepped[0], tmp_path / "step.nc")
+
+
+def test_the_exact_step_also_leads_after_tuning_and_without_constraints():
+    problem = bf.Problem([[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]])
+    posterior = bf.Posterior.from_history(problem, [0, 1, 2] * 20, np.tile([1.0, 0.2, 0.6], 20))
+    alternative = bf.Alternative(problem, posterior.best())
+    with models.linear_gaussian(posterior):
+        step = ExactStep(posterior=posterior, alternative=alternative)
+        tree = pm.sample(
+            50, tune=10, chains=2, cores=1, step=step, random_seed=1, progressbar=False,
+            quiet=True, compute_convergence_checks=False,
+        )  # fmt: skip
+    theta = tree["posterior"]["theta_reward"].values
+    assert theta.shape == (2, 50, 2)
+    assert alternative.contains(theta).all()
+    assert set(np.unique(tree["sample_stats"]["event"])) <= {0, 1}
+
+
+def test_the_exact_step_refuses_another_model(four_events):
+    posterior, alternative = four_events
+    with pm.Model():
+        pm.Normal("theta_reward", shape=3)
+        with pytest.raises(ValueError, match="model: expected the variables"):
+            ExactStep(posterior=posterior, alternative=alternative)
+        pm.Normal("theta_cost", shape=(1, 2))
+        with pytest.raises(ValueError, match="model: theta_reward is not of the shape"):
+            ExactStep(posterior=posterior, alternative=alternative)
+
+
+@pytest.mark.parametrize(("kind", "goal"), REGIMES)
+def test_chains_start_inside_one_probable_region_a_chain_in_turn(kind, goal):
+    posterior, alternative = target(kind, goal)
+    task = Task(posterior, alternative, 10, 10, 8, 0, 1, False)
+    starts = task.parameters(np.array(task.starts()))
+    inside = membership(alternative, starts)
+    assert inside.any(axis=1).all()
+    logs = alternative.event_log_probabilities(posterior).values
+    near = np.flatnonzero(logs >= logs.max() + np.log(0.05))
+    order = near[np.argsort(-logs[near], kind="stable")]
+    wanted = [order[chain % len(order)] for chain in range(8)]
+    assert all(inside[chain, event] for chain, event in enumerate(wanted))
+
+
+def test_the_gaussian_beside_the_model_gives_the_events_probabilities(four_events):
+    posterior, alternative = four_events
+    task = Task(posterior, alternative, 10, 10, 2, 0, 1, False)
+    np.testing.assert_allclose(
+        task.event_log_probabilities(),
+        alternative.event_log_probabilities(posterior).values,
+        rtol=1e-9,
+    )
+
+
+def _rejected(posterior, alternative, event, shape, seed):
+    """Draws given an event by plain rejection."""
+    draws = gaussian_draws(posterior, 1_000_000, seed)
+    draws = draws[membership(alternative, draws)[:, event]]
+    number = int(np.prod(shape))
+    assert len(draws) >= number
+    return draws[:number].reshape(*shape, *draws.shape[1:])
+
+
+def test_events_are_put_together_to_the_union():
+    """With components drawn by rejection, so that nothing is shared but the putting together."""
+    posterior, alternative = target("c", -4)
+    chains, size = 2, 400
+    task = Task(posterior, alternative, size, 0, chains, 0, 1, False)
+    logs = alternative.event_log_probabilities(posterior).values
+    chosen = _components.sampled_events(logs)[:6]
+    keep = np.array(chosen)
+    parts = [
+        _components.Component(
+            event,
+            _rejected(posterior, alternative, event, (chains, 700), seed=event),
+            np.full(chains, logs[event]),
+            0.0,
+            {},
+        )
+        for event in chosen
+    ]
+    # The union of these six events only, by rejection.
+    every = gaussian_draws(posterior, 2_000_000, 77)
+    inside = membership(alternative, every)[:, keep].any(axis=1)
+
+    original = _components.membership
+
+    def six(_, dataset):
+        found = original(alternative, dataset)
+        others = np.setdiff1d(np.arange(len(found)), keep)
+        found[others] = False
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_components, "membership", six)
+        drawn, by_chain = _components.combine(task, parts, np.array([]), 0.0)
+    reference = every[inside]
+    left = drawn.parameters.reshape(-1, *drawn.parameters.shape[2:])
+    assert same_law(alternative, left, reference, FALSE_ALARM)
+    truth = np.log(inside.mean())
+    own = drawn.attributes["log_probability_standard_error"]
+    rejection = np.sqrt((1 - inside.mean()) / inside.sum())
+    error = drawn.attributes["log_probability"] - truth
+    assert abs(error) < z_bound(1, FALSE_ALARM) * np.hypot(own, rejection)
+    assert by_chain.shape == (chains,)
+    np.testing.assert_allclose(by_chain, truth, atol=0.1)
+
+
+def test_too_few_draws_of_the_events_are_an_error_not_a_short_chain(four_events):
+    posterior, alternative = four_events
+    task = Task(posterior, alternative, 1000, 0, 1, 0, 1, False)
+    draws = _rejected(posterior, alternative, 1, (1, 20), seed=1)
+    part = _components.Component(1, draws, np.array([-4.0]), 0.0, {})
+    with pytest.raises(SamplerError, match="only 20 of 20 draws"):
+        _components.combine(task, [part], np.array([]), 0.0)
+
+
+@pytest.fixture(scope="module")
+def component(four_events):
+    return sample_alternative(
+        *four_events, "nuts_component", draws=500, tune=300, seed=1, progress=False
+    )
+
+
+def test_nuts_on_components_is_right(component, four_events, tmp_path):
+    posterior, alternative = four_events
+    _check_component(component, posterior, alternative)
+    assert same_law(
+        alternative,
+        blocks(_draws(component))[::2],
+        _reference(posterior, alternative),
+        FALSE_ALARM,
+    )
+    table = component["components"].to_dataset()
+    logs = alternative.event_log_probabilities(posterior).values
+    known = dict(zip(alternative.events, logs, strict=True))
+    expected = [known[str(name)] for name in table.component.values]
+    np.testing.assert_allclose(table.log_probability, expected, atol=1e-8)
+    _round_trip(component, tmp_path / "component.nc")
+
+
+def _check_component(tree, posterior, alternative):
+    """What is promised of NUTS on components, in every regime."""
+    assert tree.attrs["divergences"] == 0
+    values = coordinates(_draws(tree))
+    figures = convergence(values)
+    assert figures["rhat"].max() <= 1.01
+    yardstick = Yardstick.of(posterior, alternative, seed=5)
+    exact = yardstick.draws
+    error = np.hypot(figures["mcse"], exact.std(axis=1) / np.sqrt(exact.shape[1]))
+    assert np.all(np.abs(values.mean(axis=(1, 2)) - exact.mean(axis=1)) <= 4 * error)
+    truth = alternative.log_probability(posterior).value
+    assert tree.attrs["log_probability"] == pytest.approx(truth, abs=0.005)
+    draws = _draws(tree)
+    assert alternative.contains(draws.theta_reward, draws.theta_cost).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", ["nutpie_component", "nuts_component"])
+@pytest.mark.parametrize(("kind", "goal"), REGIMES)
+def test_nuts_on_components_is_right_in_all_regimes(sampler, kind, goal):
+    posterior, alternative = target(kind, goal)
+    tree = sample_alternative(posterior, alternative, sampler, progress=False)
+    _check_component(tree, posterior, alternative)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "goal"), [regime for regime in REGIMES if regime[1] < -4])
+def test_smc_on_events_finds_the_probability(kind, goal):
+    posterior, alternative = target(kind, goal)
+    tree = sample_alternative(posterior, alternative, "smc_events", progress=False)
+    truth = alternative.log_probability(posterior).value
+    assert tree.attrs["log_probability"] == pytest.approx(truth, abs=0.2 if goal > -100 else 0.5)
+    bound = stats.t.isf(FALSE_ALARM / 2, tree.attrs["log_probability_freedom"])
+    error = tree.attrs["log_probability"] - truth
+    assert abs(error) <= bound * tree.attrs["log_probability_standard_error"]
+
+
+def test_smc_measures_what_is_not_rare(four_events, tmp_path):
+    posterior, alternative = four_events
+    truth = alternative.log_probability(posterior).value
+    tree = sample_alternative(
+        posterior, alternative, "smc_graded", draws=500, chains=3, progress=False
+    )
+    draws = _draws(tree)
+    assert alternative.contains(draws.theta_reward, draws.theta_cost).all()
+    assert tree.attrs["log_probability"] == pytest.approx(truth, abs=0.3)
+    assert tree["sample_stats"]["beta"].dtype == float
+    assert float(tree["sample_stats"]["beta"].max()) == 1.0
+    _round_trip(tree, tmp_path / "smc.nc")
+
+
+def test_smc_on_a_wall_breaks_off_with_a_message():
+    posterior, alternative = target("b", -400)
+    with pytest.raises(SamplerError, match="SMC: no particle to go on with"):
+        sample_alternative(posterior, alternative, "smc_hard", draws=100, progress=False)
+
+
+def test_slice_stays_in_the_region_it_started_in(tmp_path):
+    posterior, alternative = target("b", -400)
+    tree = sample_alternative(
+        posterior, alternative, "slice", draws=50, tune=50, seed=2, progress=False
+    )
+    inside = membership(alternative, blocks(_draws(tree))).reshape(4, 50, -1)
+    assert inside.any(axis=2).all()
+    visited = inside.any(axis=1)
+    assert visited.sum(axis=1).tolist() == [1, 1, 1, 1]
+    assert visited.sum(axis=0).tolist() == [1, 1, 1, 1]
+    _round_trip(tree, tmp_path / "slice.nc")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", samplers.FULL)
+def test_every_sampler_gives_the_same_shape_and_saves(sampler, four_events, tmp_path):
+    posterior, alternative = four_events
+    tree = sample_alternative(
+        posterior, alternative, sampler, draws=300, tune=300, chains=2, progress=False
+    )
+    assert set(tree.children) >= {"posterior", "sample_stats"}
+    draws = _draws(tree)
+    assert draws.theta_reward.shape == (2, 300, 2)
+    assert draws.theta_cost.shape == (2, 300, 1, 2)
+    for name in ("sampler", "seconds", "compile_seconds", "seed", "pymc_version"):
+        assert name in tree.attrs
+    again = sample_alternative(
+        posterior, alternative, sampler, draws=300, tune=300, chains=2, progress=False
+    )
+    xr.testing.assert_equal(draws, _draws(again))
+    _round_trip(tree, tmp_path / "tree.nc")
+
+
+@pytest.mark.slow
+def test_another_model_with_the_same_posterior_gives_the_same(four_events):
+    """From the pulls one by one, with Laplace's reference instead of the closed form."""
+    instance = bf.instances.end_of_optimism(0.3)
+    arms = np.arange(200) % 5
+    history = bf.History(instance.problem, arms, *instance.pull(arms, seed=1))
+    posterior = history.posterior()
+    alternative = bf.Alternative(instance.problem, posterior.best())
+    tree = sample_alternative(
+        posterior, alternative, "nuts_component", model=models.linear_gaussian(history),
+        progress=False,
+    )  # fmt: skip
+    _check_component(tree, posterior, alternative)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sampler": "gibbs"}, "sampler: expected one of exact, exact_step"),
+        ({"draws": 0}, "draws: expected at least 1, got 0"),
+        ({"chains": 1.5}, "chains: expected a whole number"),
+        ({"seed": -1}, "seed: expected at least 0"),
+        ({"softness": 0.1}, "softness: exact has no such option"),
+        ({"posterior": None}, "posterior: expected a Posterior, got NoneType"),
+        ({"alternative": 3}, "alternative: expected an Alternative, got int"),
+        ({"model": "any"}, "model: exact needs the closed form"),
+    ],
+)
+def test_bad_input(four_events, changes, message):
+    posterior, alternative = four_events
+    arguments = {"posterior": posterior, "alternative": alternative, "progress": False, **changes}
+    with pytest.raises(ValueError, match=message):
+        sample_alternative(**arguments)
+
+
+def test_components_of_a_bounded_problem_are_refused():
+    problem = bf.Problem([[1.0, 0.0], [0.0, 1.0]], thresholds=0.5, parameter_radius=2.0)
+    posterior = bf.Posterior.from_history(problem, [0, 1], [1.0, 0.2], [[0.1], [0.2]])
+    alternative = bf.Alternative(problem, 0)
+    with pytest.raises(ValueError, match="parameter_radius"):
+        sample_alternative(posterior, alternative, "nuts_component", progress=False)

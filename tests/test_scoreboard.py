@@ -1,0 +1,430 @@
+"""The scoreboard: what is right passes, and every diagnostic catches what it is there for."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+from helpers import planar_union
+from scipy import stats
+
+from bayes_feasible import cli
+from bayes_feasible.analysis import samplers, scoreboard, yardstick
+from bayes_feasible.analysis.targets import target
+
+
+@pytest.fixture(scope="module")
+def four_events():
+    return target("b", -40)
+
+
+@pytest.fixture(scope="module")
+def one_event():
+    return target("a", -40)
+
+
+def _tree(draws, **attributes):
+    groups = {"posterior": draws[["theta_reward", "theta_cost"]]}
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs = attributes
+    return tree
+
+
+def _exact(posterior, alternative, draws=1000, chains=4, seed=1):
+    return alternative.sample(posterior, draws, seed=seed, chains=chains)
+
+
+def _judged(tree, state):
+    result = scoreboard.judge({"tried": tree}, *state).sel(sampler="tried")
+    return str(result.verdict.item()), str(result.reason.item()), result
+
+
+def test_exact_draws_are_trusted(four_events, one_event):
+    for state in (four_events, one_event, target("c", -4)):
+        verdict, reason, result = _judged(_tree(_exact(*state)), state)
+        assert verdict == "trusted", reason
+        assert float(result.outside) == 0
+        assert np.isnan(float(result.log_probability))
+
+
+def test_exact_draws_raise_no_more_false_alarms_than_stated(four_events):
+    measured = yardstick.Yardstick.of(*four_events)
+    runs = 30
+    verdicts = []
+    for seed in range(runs):
+        tree = _tree(_exact(*four_events, seed=1000 + seed))
+        row = scoreboard._score(tree, measured)
+        verdicts.append(scoreboard._verdict(row, tree, measured)[0])
+    most = stats.binom.isf(1e-4, runs, scoreboard.FALSE_ALARM)
+    assert sum(verdict != "trusted" for verdict in verdicts) <= most
+
+
+# --- Negative controls: a sampler made wrong on purpose must fail the diagnostic for it.
+
+
+def _drop_event(state):
+    """A region that no chain enters."""
+    draws = _exact(*state, draws=3000)
+    kept = [
+        draws.isel(chain=c).isel(draw=np.flatnonzero(draws.event[c] != 1)[:1000]) for c in range(4)
+    ]
+    return xr.concat([one.assign_coords(draw=np.arange(1000)) for one in kept], "chain")
+
+
+def _stuck(state):
+    """Each chain in a region of its own, all regions seen: the pooled draws look right."""
+    draws = _exact(*state, draws=6000)
+    kept = [
+        draws.isel(chain=c).isel(draw=np.flatnonzero(draws.event[c] == c)[:1000]) for c in range(4)
+    ]
+    return xr.concat([one.assign_coords(draw=np.arange(1000)) for one in kept], "chain")
+
+
+def _half_event(state):
+    """One region with half its weight, in every chain."""
+    draws = _exact(*state, draws=2000)
+    rng = np.random.default_rng(0)
+    kept = []
+    for c in range(4):
+        keep = (draws.event[c].values != 1) | (rng.random(2000) < 0.5)
+        kept.append(draws.isel(chain=c).isel(draw=np.flatnonzero(keep)[:1000]))
+    return xr.concat([one.assign_coords(draw=np.arange(1000)) for one in kept], "chain")
+
+
+def _shifted(state):
+    """A direction that nothing constrains, off by a fifth of a standard deviation."""
+    draws = _exact(*state)
+    return draws.assign(theta_cost=draws.theta_cost + 0.2 * draws.theta_cost.std())
+
+
+def _widened(state):
+    """The same mean, a fifth wider."""
+    draws = _exact(*state)
+    mean = draws.theta_cost.mean(["chain", "draw"])
+    return draws.assign(theta_cost=mean + 1.2 * (draws.theta_cost - mean))
+
+
+def _sticky(state):
+    """Every draw twenty times over."""
+    draws = _exact(*state)
+    return draws.isel(draw=np.arange(1000) // 20).assign_coords(draw=np.arange(1000))
+
+
+def _leaking(state):
+    """One draw in twenty at the posterior mean, outside the set."""
+    draws = _exact(*state).copy(deep=True)
+    posterior = state[0]
+    draws.theta_reward[:, ::20] = posterior.mean_reward
+    draws.theta_cost[:, ::20] = posterior.mean_cost
+    return draws
+
+
+def _frozen(state):
+    """One chain that never moves."""
+    draws = _exact(*state).copy(deep=True)
+    draws.theta_reward[2] = draws.theta_reward[2, 0]
+    draws.theta_cost[2] = draws.theta_cost[2, 0]
+    return draws
+
+
+@pytest.mark.parametrize(
+    ("spoil", "kind", "verdict", "reason"),
+    [
+        (_drop_event, "b", "condemned", "a region missed"),
+        (_stuck, "b", "condemned", "a region missed"),
+        (_stuck, "b", "condemned", "chains disagree"),
+        (_half_event, "b", "condemned", "of the draws lie in 'left better', 25.1 % is right"),
+        (_shifted, "a", "condemned", "the mean of coordinate"),
+        (_widened, "a", "condemned", "the distribution of coordinate"),
+        (_sticky, "a", "doubtful", "effective draws, 400 are needed"),
+        (_leaking, "a", "condemned", "5 % of the draws lie outside the alternative set"),
+        (_frozen, "a", "condemned", "R-hat inf"),
+    ],
+)
+def test_draws_made_wrong_fail_the_diagnostic_for_it(
+    spoil, kind, verdict, reason, four_events, one_event
+):
+    state = four_events if kind == "b" else one_event
+    given, text, _ = _judged(_tree(spoil(state)), state)
+    assert (given, reason in text) == (verdict, True), text
+
+
+@pytest.mark.parametrize(
+    ("attributes", "verdict", "reason"),
+    [
+        ({"divergences": 100.0}, "condemned", "100 divergences (2.5 % of the draws)"),
+        ({"divergences": 3.0}, "doubtful", "3 divergences"),
+        ({"divergences": 0.0, "bfmi": 0.9}, "trusted", "R-hat"),
+        ({"bfmi": 0.1}, "doubtful", "BFMI 0.1"),
+        ({"log_probability": 0.02, "log_probability_standard_error": 0.001}, "condemned",
+         "log P is wrong by +0.02"),
+        ({"log_probability": 0.02, "log_probability_standard_error": 0.01}, "trusted", "R-hat"),
+        ({"log_probability": 0.02, "log_probability_standard_error": 0.001,
+          "log_probability_freedom": 3.0}, "trusted", "R-hat"),
+        ({"log_probability": -0.7, "log_probability_standard_error": 1.0}, "condemned",
+         "log P is wrong by -0.7"),
+        ({"log_probability": 0.002, "log_probability_standard_error": 0.0}, "trusted", "R-hat"),
+    ],
+)  # fmt: skip
+def test_what_the_sampler_says_of_itself_is_judged(attributes, verdict, reason, one_event):
+    posterior, alternative = one_event
+    attributes = dict(attributes)
+    if "log_probability" in attributes:
+        attributes["log_probability"] += alternative.log_probability(posterior).value
+    given, text, _ = _judged(_tree(_exact(*one_event), **attributes), one_event)
+    assert (given, reason in text) == (verdict, True), text
+
+
+def test_the_reason_begins_with_the_worst_and_names_no_more_than_three(four_events):
+    tree = _tree(_leaking(four_events), divergences=4.0, bfmi=0.1)
+    verdict, text, _ = _judged(tree, four_events)
+    assert verdict == "condemned"
+    assert text.startswith("5 % of the draws lie outside")
+    assert text.count(";") <= 3
+
+
+def test_a_sampler_that_broke_off_has_its_row(four_events):
+    good, bad = _tree(_exact(*four_events)), xr.DataTree.from_dict({"posterior": xr.Dataset()})
+    bad.attrs = {"error": "SMC: no particle to go on with"}
+    result = scoreboard.judge({"good": good, "bad": bad}, *four_events)
+    assert result.verdict.values.tolist() == ["trusted", "failed"]
+    assert result.reason.sel(sampler="bad").item() == "SMC: no particle to go on with"
+    assert np.isnan(result.rhat.sel(sampler="bad"))
+    assert "failed" in scoreboard.table(result)
+
+
+# --- The figures themselves, against values that share no code with them.
+
+
+def test_occupancies_are_those_of_the_polygons():
+    posterior, alternative = target("b", -4)
+    measured = yardstick.Yardstick.of(posterior, alternative)
+    total = planar_union(alternative, posterior)
+    assert np.exp(measured.log_probability) == pytest.approx(total, rel=1e-3)
+    drawn = _exact(posterior, alternative, draws=50_000)
+    inside = yardstick.membership(alternative, drawn)
+    error = np.sqrt(measured.occupancy * (1 - measured.occupancy) / 200_000)
+    bound = stats.norm.isf(1e-4 / 8)
+    assert np.all(np.abs(inside.mean(axis=(1, 2)) - measured.occupancy) < bound * error)
+
+
+def test_distances_are_those_of_scipy():
+    rng = np.random.default_rng(3)
+    values = rng.normal(0.1, 1.2, (2, 4, 250))
+    exact = np.sort(rng.standard_normal((2, 5000)), axis=1)
+    found = yardstick.distances(values, exact, np.full(2, 1000.0))
+    for i in range(2):
+        own = values[i].ravel()
+        test = stats.ks_2samp(own, exact[i], method="asymp")
+        assert found["kolmogorov"][i] == pytest.approx(test.statistic)
+        assert found["kolmogorov_p"][i] == pytest.approx(test.pvalue, rel=0.3)
+        spread = exact[i].std(ddof=1)
+        distance = stats.wasserstein_distance(own, exact[i]) / spread
+        assert found["wasserstein"][i] == pytest.approx(distance)
+        assert found["mean_shift"][i] == pytest.approx((own.mean() - exact[i].mean()) / spread)
+
+
+def test_effective_draws_of_an_autoregression():
+    """For the mean of an AR(1) series they are n (1 - r) / (1 + r)."""
+    rng = np.random.default_rng(4)
+    correlation, size = 0.8, 20_000
+    noise = rng.standard_normal((4, size)) * np.sqrt(1 - correlation**2)
+    series = np.empty((4, size))
+    series[:, 0] = rng.standard_normal(4)
+    for t in range(1, size):
+        series[:, t] = correlation * series[:, t - 1] + noise[:, t]
+    figures = yardstick.convergence(series[np.newaxis])
+    expected = 4 * size * (1 - correlation) / (1 + correlation)
+    assert figures["ess_bulk"][0] == pytest.approx(expected, rel=0.15)
+    assert figures["mcse"][0] == pytest.approx(1 / np.sqrt(expected), rel=0.1)
+    assert figures["rhat"][0] < 1.01
+
+
+def test_missed_is_what_the_chains_lack_each_by_itself():
+    inside = np.zeros((2, 2, 10), dtype=bool)
+    inside[0, 0] = True  # the first chain only in event 0, the second only in event 1
+    inside[1, 1] = True
+    found = yardstick.occupancies(inside, np.array([0.5, 0.5]), effective=20.0)
+    assert found["occupancy"].tolist() == [0.5, 0.5]
+    assert found["missed"].tolist() == [0.5, 0.5]
+    assert found["missed_worst"].tolist() == [1.0, 1.0]
+
+
+# --- Running, printing, saving.
+
+
+@pytest.fixture(scope="module")
+def board(four_events):
+    """Two samplers that cost nothing, and one made wrong."""
+    trees = scoreboard.run(*four_events, ["exact"], draws=400, progress=False)
+    trees["dropped"] = _tree(_drop_event(four_events).isel(draw=slice(0, 400)))
+    return trees, scoreboard.judge(trees, *four_events)
+
+
+def test_the_table_shows_every_sampler_with_its_reason(board):
+    text = scoreboard.table(board[1])
+    assert "nan" not in text
+    lines = text.splitlines()
+    assert lines[0].split()[:3] == ["sampler", "verdict", "R-hat"]
+    assert lines[1].startswith("exact")
+    assert "dropped: condemned. A region missed" in text
+    assert "95 % interval" in text
+
+
+def test_files_are_written_and_read_back(board, four_events, tmp_path):
+    trees, result = board
+    posterior, alternative = four_events
+    paths = scoreboard.save(
+        result, trees, tmp_path / "new", posterior=posterior, alternative=alternative
+    )
+    names = {path.relative_to(tmp_path / "new").as_posix() for path in paths}
+    pictures = {f"{name}.{kind}" for name in ("ranks", "ess_evolution", "regions", "plane")
+                for kind in ("png", "svg")}  # fmt: skip
+    assert names == {"scoreboard.nc", "draws/exact.nc", "draws/dropped.nc", *pictures}
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {
+        "draws", "scoreboard.nc", *pictures
+    }  # fmt: skip
+    with xr.open_dataset(tmp_path / "new" / "scoreboard.nc", engine="h5netcdf") as stored:
+        xr.testing.assert_identical(stored.load(), result)
+    with xr.open_datatree(tmp_path / "new" / "draws" / "exact.nc", engine="h5netcdf") as stored:
+        xr.testing.assert_identical(
+            stored["posterior"].to_dataset().load(), trees["exact"]["posterior"].to_dataset()
+        )
+
+
+def test_a_sampler_that_there_is_not_is_refused_before_anything_runs(four_events):
+    with pytest.raises(ValueError, match="sampler: expected one of"):
+        scoreboard.run(*four_events, ["exact", "gibbs"], progress=False)
+    with pytest.raises(ValueError, match="chains: expected at least 2"):
+        scoreboard.run(*four_events, ["exact"], chains=1, progress=False)
+
+
+def test_the_tables_of_samplers_are_consistent():
+    assert set(samplers.QUICK) <= set(samplers.FULL) == set(samplers.SAMPLERS)
+    assert {"exact", "exact_step"} <= set(samplers.QUICK)
+
+
+def _run(capsys, *arguments):
+    code = cli.main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_diagnose_prints_what_the_library_says(capsys, tmp_path):
+    arguments = ["diagnose", "--target", "a", "--samplers", "exact", "--draws", 300, "--quiet"]
+    code, out, err = _run(capsys, *arguments, "--json")
+    assert (code, err) == (0, "")
+    shown = json.loads(out, parse_constant=pytest.fail)
+    assert shown["samplers"]["exact"]["verdict"] == "trusted"
+    assert shown["samplers"]["exact"]["divergences"] is None
+    expected = scoreboard.scoreboard(*target("a", -40), ["exact"], draws=300, progress=False)
+    assert shown["log_probability"] == float(expected.exact_log_probability)
+    assert shown["samplers"]["exact"]["rhat"] == expected.rhat.sel(sampler="exact").item()
+    code, out, _ = _run(capsys, *arguments, "--out", tmp_path / "board")
+    assert code == 0
+    assert "exact: trusted." in out
+    assert (tmp_path / "board" / "scoreboard.nc").exists()
+
+
+def test_strict_diagnosis_exits_with_1(capsys):
+    arguments = ["diagnose", "--target", "a", "--samplers", "exact", "--draws", 40, "--quiet"]
+    assert _run(capsys, *arguments)[0] == 0
+    code, out, _ = _run(capsys, *arguments, "--strict")
+    assert code == 1
+    assert "doubtful" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--target", "a", "--samplers", "gibbs"], "sampler: expected one of"),
+        (["--target", "a", "--pulls", "5"], "--pulls: has no meaning with --target"),
+        (["--target", "a", "--log-probability", "-1"], "log_probability: expected at most -2"),
+        (["--instance", "soare", "--pulls", "0"], "--pulls: expected at least 1, got 0"),
+        (["--instance", "soare", "--candidate", "x"], "--candidate: expected one of 0, 1, 2"),
+    ],
+)
+def test_bad_input_to_diagnose(capsys, arguments, message):
+    code, out, err = _run(capsys, "diagnose", *arguments, "--quiet")
+    assert (code, out) == (2, "")
+    assert err.startswith("bayes-feasible diagnose: ")
+    assert message in err
+
+
+def test_sample_prints_and_saves(capsys, tmp_path):
+    path = tmp_path / "draws.nc"
+    code, out, err = _run(
+        capsys, "sample", "--instance", "end_of_optimism", "alpha=0.2", "--pulls", 3000,
+        "--draws", 200, "--out", path, "--quiet",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    assert "theta_reward[0]" in out
+    with xr.open_datatree(path, engine="h5netcdf") as stored:
+        assert stored["posterior"].sizes["draw"] == 200
+        assert f"{stored.attrs['log_probability']:.6g}" in out
+
+
+@pytest.mark.parametrize("rule", ["BLFAIPS", "Uniform"])
+def test_sample_after_pulls_of_a_rule(capsys, rule):
+    code, out, _ = _run(
+        capsys, "sample", "--instance", "end_of_optimism", "--rule", rule, "--pulls", 200,
+        "--draws", 100, "--candidate", 0, "--json",
+    )  # fmt: skip
+    shown = json.loads(out)
+    assert code == 0
+    assert shown["candidate"] == "0"
+    assert shown["outside"] == 0.0
+    assert sum(shown["events"].values()) >= 1
+
+
+def test_sample_from_recorded_pulls(capsys, tmp_path):
+    problem = tmp_path / "drug.toml"
+    problem.write_text("thresholds = [0.3]\n[arms]\nlow = [1, 0.2]\nhigh = [1, 0.9]\n")
+    pulls = tmp_path / "pulls.csv"
+    pulls.write_text("arm,reward,cost\nlow,0.1,0.1\nhigh,1.2,0.8\nlow,0.2,0.0\n")
+    code, out, err = _run(capsys, "sample", problem, "--history", pulls, "--draws", 50, "--quiet")
+    assert (code, err) == (0, "")
+    assert "given that 'low' is not the best" in out
+
+
+def test_sample_that_breaks_off_exits_with_1(capsys):
+    code, out, err = _run(
+        capsys, "sample", "--target", "b", "--log-probability", -400, "--sampler", "smc_hard",
+        "--draws", 50, "--quiet",
+    )  # fmt: skip
+    assert (code, out) == (1, "")
+    assert err.startswith("bayes-feasible sample: SMC: no particle")
+
+
+# --- The verdicts that are promised, on real samplers.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sampler", "options", "regime", "reason"),
+    [
+        ("nuts_hard", {}, ("a", -40), "divergences"),
+        ("nutpie_hard", {}, ("b", -40), "divergences"),
+        ("nuts_smooth", {"softness": 0.5}, ("a", -40), "lie outside the alternative set"),
+        ("nutpie_smooth", {"softness": 0.5}, ("a", -400), "lie outside the alternative set"),
+        ("slice", {}, ("b", -4), "a region missed"),
+        ("slice", {}, ("b", -40), "a region missed"),
+        ("smc_graded", {}, ("b", -400), "log P is wrong"),
+    ],
+)
+def test_the_wrong_are_condemned_for_the_right_reason(sampler, options, regime, reason):
+    state = target(*regime)
+    tree = samplers.sample_alternative(*state, sampler, progress=False, **options)
+    verdict, text, _ = _judged(tree, state)
+    assert verdict == "condemned", text
+    assert reason in text.split(";")[0], text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", ["exact", "exact_step", "nuts_component", "smc_events"])
+@pytest.mark.parametrize("regime", [("a", -40), ("b", -40), ("c", -40)])
+def test_the_right_are_trusted(sampler, regime):
+    state = target(*regime)
+    tree = samplers.sample_alternative(*state, sampler, progress=False)
+    verdict, text, _ = _judged(tree, state)
+    assert verdict == "trusted", text

@@ -64,7 +64,7 @@ def nuts(task: Task) -> Drawn:
             task, model, step, tune=task.tune, draws=draws, starts=_anywhere(task, event),
             stream=100 + event,
         )  # fmt: skip
-        whitened = tree["posterior"]["whitened"].values
+        whitened = tree["posterior"].to_dataset()["whitened"].values
         return whitened, tree["sample_stats"].to_dataset(), compiling + before
 
     return _together(task, run)
@@ -139,7 +139,7 @@ def proposals_needed(task: Task, log_probability: Array) -> int:
     least = 1.0 / log_probability.size
     if task.model is None:
         measured = task.alternative.log_probability(task.posterior, draws=100)
-        least = float(np.exp(measured.lower - logsumexp(log_probability)))
+        least = min(float(np.exp(measured.lower - logsumexp(log_probability))), 1.0)
     elif log_probability.size > 1:
         least = 0.5
     factor, deviations = SPARE

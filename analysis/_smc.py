@@ -107,16 +107,17 @@ def _kernel(task: Task, model: pm.Model, options: dict[str, Any]) -> tuple[IMH, 
 
 def _run(kernel: IMH, rng: np.random.Generator) -> dict[str, Any]:
     """One population from the prior to the end: particles, evidence, and its stages."""
+    beta, accepted = [], []
     try:
-        kernel.initialize(None, rng)
-        beta, accepted = [], []
-        while kernel.beta < 1:
-            kernel.update_beta_and_weights()
-            statistics = kernel.step()
-            beta.append(float(statistics["beta"]))
-            accepted.append(float(statistics["accept_rate"]))
-            if len(beta) > STAGES:
-                raise SamplerError(f"SMC: not at its end after {STAGES} stages")
+        with np.errstate(invalid="ignore", divide="ignore"):  # all particles outside: told below
+            kernel.initialize(None, rng)
+            while kernel.beta < 1:
+                kernel.update_beta_and_weights()
+                statistics = kernel.step()
+                beta.append(float(statistics["beta"]))
+                accepted.append(float(statistics["accept_rate"]))
+                if len(beta) > STAGES:
+                    raise SamplerError(f"SMC: not at its end after {STAGES} stages")
     except (ValueError, FloatingPointError, np.linalg.LinAlgError) as error:
         raise SamplerError(f"SMC: no particle to go on with ({error})") from None
     shape = kernel.var_info["whitened"][0]

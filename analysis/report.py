@@ -138,8 +138,8 @@ def _dataset(path: Path) -> xr.Dataset | None:
     try:
         with xr.open_dataset(path, engine="h5netcdf") as opened:
             return opened.load()
-    except OSError as error:
-        raise ValueError(f"{path}: not a netCDF file ({error})") from None
+    except Exception as error:  # a damaged file is met by any of them, deep in HDF5
+        raise ValueError(f"{path}: not a netCDF file, or damaged ({error})") from None
 
 
 def _specification(folder: Path) -> dict[str, Any]:

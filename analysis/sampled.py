@@ -34,6 +34,7 @@ LEAST_HITS = 50.0  # effective draws in the set
 MOST_RHAT = 1.01
 MOST_ERROR = 0.5  # nats: a standard error that says nothing any more
 TURNS = 1000  # of the bridge's fixed point
+_COMPONENTS: WeakKeyDictionary[pm.Model, tuple[pm.Model, "_LogWeight"]] = WeakKeyDictionary()
 _NUTPIE: WeakKeyDictionary[pm.Model, Any] = WeakKeyDictionary()
 
 
@@ -85,8 +86,7 @@ def by_components(
     share = np.exp(expected - logsumexp(expected))
     chosen = np.flatnonzero(share >= LEFT_OUT)
     rng = np.random.default_rng([seed, 1])
-    restricted = models.alternative(model, alternative, "component", event=int(chosen[0]))
-    weight = _LogWeight(restricted)
+    restricted, weight = _restricted(model, alternative, int(chosen[0]))
     log_probabilities, parts, errors, figures = expected.copy(), [], [], []
     whole, shift = _whole(model, draws, seed)
     for event in chosen:
@@ -229,6 +229,21 @@ class _LogWeight:
             else:
                 values.append(pm.draw(one, draws, random_seed=rng))
         return self._function(*values)
+
+
+def _restricted(
+    model: pm.Model, alternative: Alternative, event: int
+) -> tuple[pm.Model, _LogWeight]:
+    """The component form of a model with its present data, made once for each model."""
+    if model not in _COMPONENTS:
+        made = models.alternative(model, alternative, "component", event=event)
+        _COMPONENTS[model] = made, _LogWeight(made)
+    restricted = _COMPONENTS[model][0]
+    shared = [one.name for one in model.data_vars if one.name in restricted.named_vars]
+    dims = {dim for name in shared for dim in model.named_vars_to_dims.get(name, ())}
+    values = {name: model[name].get_value() for name in shared}
+    pm.set_data(values, restricted, coords={dim: model.coords[dim] for dim in dims})
+    return _COMPONENTS[model]
 
 
 def _names(model: pm.Model) -> list[str]:

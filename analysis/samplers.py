@@ -209,5 +209,14 @@ SAMPLERS: dict[str, Sampler] = {
     "nutpie_hard": Sampler("NUTS (nutpie), hard potential", _mcmc.nutpie_hard, ("target_accept",)),
     "nuts_hard": Sampler("NUTS (PyMC), hard potential", _mcmc.nuts_hard, ("target_accept",)),
 }
-QUICK = ("exact", "exact_step", "nuts_component", "smc_graded", "slice", "nuts_hard")
 FULL = tuple(SAMPLERS)
+QUICK = (
+    "exact",
+    "exact_step",
+    "nuts_component",
+    "smc_graded",
+    "slice",
+    "demetropolis",
+    "nuts_smooth",
+    "nuts_hard",
+)  # without the compilations of nutpie and the long runs

@@ -3,7 +3,9 @@
 Each sampler gets its figures, a verdict, and the reason for it.
 """
 
+import multiprocessing
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,6 +54,7 @@ SHORTFALL = 0.75
 # Less is wrong too if the standard error does not cover it, down to what no one would notice.
 LOG_P_WRONG, LOG_P_NEGLIGIBLE = 0.5, 0.005
 MOST_NAMED = 3  # findings in a reason
+LONGEST = ("smc_events", "nutpie_component", "nuts_component", "nutpie_hard", "nuts_hard")
 INTERVAL = 0.95  # probability of the intervals in the table
 
 
@@ -71,7 +74,7 @@ def scoreboard(
     tune: int = 1000,
     chains: int = 4,
     seed: int = 0,
-    cores: int = 1,
+    jobs: int = 1,
     progress: bool = True,
 ) -> xr.Dataset:
     """Run the samplers and judge each against the exact answer.
@@ -82,8 +85,11 @@ def scoreboard(
     alternative : Alternative
     samplers : sequence of str, optional
         Names out of `samplers.SAMPLERS`; those of `QUICK` by default.
-    draws, tune, chains, seed, cores
+    draws, tune, chains, seed
         As in `samplers.sample_alternative`; at least two chains.
+    jobs : int
+        How many samplers run at the same time, each in a process of its own. With more than one,
+        a script needs the guard ``if __name__ == "__main__"``.
     progress : bool
         Show a bar over the samplers.
 
@@ -94,7 +100,7 @@ def scoreboard(
     """
     trees = run(
         posterior, alternative, samplers, draws=draws, tune=tune, chains=chains, seed=seed,
-        cores=cores, progress=progress,
+        jobs=jobs, progress=progress,
     )  # fmt: skip
     return judge(trees, posterior, alternative, seed=seed)
 
@@ -108,27 +114,68 @@ def run(
     tune: int = 1000,
     chains: int = 4,
     seed: int = 0,
-    cores: int = 1,
+    jobs: int = 1,
     progress: bool = True,
 ) -> dict[str, xr.DataTree]:
-    """Draws of each sampler; one that breaks off leaves a tree without draws and its message."""
+    """Draws of each sampler; one that breaks off leaves a tree without draws and its message.
+
+    The parameters are those of `scoreboard`.
+    """
     names = list(sampling.QUICK if samplers is None else samplers)
     for name in names:
         sampling.check_name(name)
     _check.count("chains", chains, least=2)
-    trees = {}
-    bar = tqdm(names, desc="samplers", unit="sampler", disable=not progress)
-    for name in bar:
-        bar.set_postfix_str(name)
-        try:
-            trees[name] = sampling.sample_alternative(
-                posterior, alternative, name, draws=draws, tune=tune, chains=chains, seed=seed,
-                cores=cores, progress=False,
-            )  # fmt: skip
-        except sampling.SamplerError as error:
-            trees[name] = xr.DataTree.from_dict({"posterior": xr.Dataset()})
-            trees[name].attrs = {"sampler": name, "error": str(error)}
-    return trees
+    jobs = min(_check.count("jobs", jobs), len(names))
+    sizes = {"draws": draws, "tune": tune, "chains": chains, "seed": seed}
+    bar = tqdm(total=len(names), desc="samplers", unit="sampler", disable=not progress)
+    with bar:
+        if jobs > 1:
+            found = _run_beside(posterior, alternative, names, sizes, jobs, bar)
+        else:
+            found = {}
+            for name in names:
+                bar.set_postfix_str(name)
+                found[name] = _run_one(posterior, alternative, name, sizes)
+                bar.update()
+    return {name: found[name] for name in names}
+
+
+def _run_one(
+    posterior: Posterior, alternative: Alternative, name: str, sizes: dict[str, int]
+) -> xr.DataTree:
+    try:
+        return sampling.sample_alternative(posterior, alternative, name, progress=False, **sizes)
+    except sampling.SamplerError as error:
+        tree = xr.DataTree.from_dict({"posterior": xr.Dataset()})
+        tree.attrs = {"sampler": name, "error": str(error)}
+        return tree
+
+
+def _run_beside(
+    posterior: Posterior,
+    alternative: Alternative,
+    names: list[str],
+    sizes: dict[str, int],
+    jobs: int,
+    bar: tqdm,
+) -> dict[str, xr.DataTree]:
+    """In processes of their own, the longest first."""
+    order = sorted(names, key=lambda name: LONGEST.index(name) if name in LONGEST else len(LONGEST))
+    found = {}
+    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        tasks = {pool.submit(_run_one, posterior, alternative, name, sizes): name for name in order}
+        for task in as_completed(tasks):
+            found[tasks[task]] = task.result()
+            bar.set_postfix_str(f"{tasks[task]} is done")
+            bar.update()
+    except BaseException:
+        for process in list(pool._processes.values()):
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    return found
 
 
 def judge(

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from bayes_feasible._check import Array
@@ -66,7 +67,8 @@ def ranks(scoreboard: xr.Dataset, trees: Mapping[str, xr.DataTree]) -> Figure:
         handles.append(_marker("o", "black", f"chains disagree (p < {RANK_LEVEL:g})"))
         for axes in figure.axes:
             for points in axes.collections:
-                points.set_sizes([3.0])
+                if isinstance(points, PathCollection):
+                    points.set_sizes([3.0])
             for text in axes.texts:  # the p-value
                 text.set(fontsize=9, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0})
         figure.legend(handles=handles, loc="outside upper center", ncols=5, frameon=False)
@@ -197,7 +199,7 @@ def _plane_row(
         dataset = tree["posterior"].to_dataset()
         colours = _draw_colours(membership(alternative, dataset), shown)
         points = _planes(dataset)[block]
-        axes.scatter(*points.T, s=5, c=colours, linewidths=0, zorder=3, alpha=0.7)
+        axes.scatter(points[:, 0], points[:, 1], s=5, c=colours, linewidths=0, zorder=3, alpha=0.7)
         axes.plot(*mean, marker="+", color="black", markersize=8, zorder=4)
         axes.set_xlabel("feature 0")
         low, high = np.minimum(low, points.min(axis=0)), np.maximum(high, points.max(axis=0))

@@ -52,7 +52,7 @@ from bayes_feasible.files import load
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate import optimal_rate
 from bayes_feasible.rules import RULES
-from bayes_feasible.simulation import _start, _times
+from bayes_feasible.simulation import LONGEST, MOST_REPLICATES, _start, _times
 
 REQUIRED = ("instance", "rules", "horizon", "replicates")
 KEYS = ("title", *REQUIRED, "checkpoints", "seed", "checks")
@@ -222,6 +222,8 @@ def read(path: str | os.PathLike[str]) -> Specification:
         raise FileNotFoundError(f"{file}: no such file")
     try:
         return parse(tomllib.loads(file.read_bytes().decode("utf-8-sig")), file.parent)
+    except RecursionError:
+        raise ValueError(f"{file}: values are nested too deeply") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{file}: expected text in UTF-8 ({error})") from error
     except ValueError as error:
@@ -259,8 +261,8 @@ def parse(document: Mapping[str, Any], folder: str | os.PathLike[str] = ".") -> 
     title = document.get("title", "")
     if not isinstance(title, str):
         raise ValueError(f"title: expected a text, got {title!r}")
-    horizon = _check.count("horizon", document["horizon"])
-    replicates = _check.count("replicates", document["replicates"])
+    horizon = _check.count("horizon", document["horizon"], most=LONGEST)
+    replicates = _check.count("replicates", document["replicates"], most=MOST_REPLICATES)
     seed = _check.count("seed", document.get("seed", 0), least=0)
     times = tuple(map(int, _times(document.get("checkpoints"), horizon)))
     # All names first, which is quick; then what has to be built to be checked.
@@ -345,7 +347,7 @@ def _rule(name: str, value: Any) -> RuleChoice:
         raise ValueError(f"rules.{name}: expected a table of options, got {value!r}")
     options = dict(value)
     kind = options.pop("kind", name)
-    if kind not in RULES:
+    if not isinstance(kind, str) or kind not in RULES:
         where = f"rules.{name}: kind" if "kind" in value else "rules"
         raise ValueError(f"{where}: {unknown('rule', kind, RULES)}")
     known = [

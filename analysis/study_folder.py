@@ -84,9 +84,13 @@ class StudyFolder:
             if manifest["format"] != FORMAT or digest(manifest["meaning"]) != manifest["hash"]:
                 raise ValueError("its checksum is wrong")
             tables = [manifest["versions"], manifest["outputs"], *manifest["outputs"].values()]
+            tables += [manifest["meaning"], manifest["specification"]]
             if not all(isinstance(table, dict) for table in tables):
                 raise ValueError("its tables are wrong")
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            sums = [record["sha256"] for record in manifest["outputs"].values()]
+            if not all(isinstance(text, str) for text in [manifest["version"], *sums]):
+                raise ValueError("its checksums are wrong")
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             if restart:
                 return {}
             raise ValueError(

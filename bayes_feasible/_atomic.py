@@ -15,9 +15,14 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
     The file is on the disk before it gets its name. If writing fails, what was at `path` stays
     and nothing new is left behind.
     """
-    target = Path(os.path.realpath(path))  # the file behind a link
+    try:
+        target = Path(os.path.realpath(path))  # the file behind a link
+    except TypeError:
+        raise ValueError(f"path: expected the path of a file, got {path!r}") from None
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{path}: there is no folder {target.parent}")
+    if target.is_dir():
+        raise IsADirectoryError(f"{path}: expected a file, this is a folder")
     temporary = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
     try:
         yield temporary
@@ -26,5 +31,9 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
         if target.exists():
             shutil.copymode(target, temporary)
         os.replace(temporary, target)
+    except OSError as error:
+        if error.errno is None:
+            raise  # already in words
+        raise OSError(f"{path}: could not be written ({os.strerror(error.errno)})") from error
     finally:
         temporary.unlink(missing_ok=True)

@@ -1,6 +1,8 @@
 """Checks of what a user passes in: fail early, name the argument, show the value."""
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,7 @@ from numpy.typing import NDArray
 
 LARGEST = 1e100  # beyond this a square overflows
 SMALLEST = 1e-100  # below this (but for 0) a square underflows
+LARGEST_COUNT = 2**53  # beyond this, numbers of pulls are no longer exact in double precision
 LARGEST_SHOWN = 1e80  # of a pull, so that sums over pulls stay below LARGEST
 
 Array = NDArray[np.float64]
@@ -48,12 +51,14 @@ def positive(name: str, value: Any) -> float:
     return number
 
 
-def count(name: str, value: Any, *, least: int = 1) -> int:
-    """A whole number of at least `least`."""
+def count(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
+    """A whole number of at least `least`, and at most `most`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise ValueError(f"{name}: expected a whole number, got {_short(value)}")
     if value < least:
         raise ValueError(f"{name}: expected at least {least}, got {value}")
+    if most is not None and value > most:
+        raise ValueError(f"{name}: expected at most {most}, got {_short(int(value))}")
     return int(value)
 
 
@@ -242,6 +247,14 @@ def allocation(problem: Any, value: Any, *, name: str = "allocation") -> Array:
     if abs(total - 1) > 1e-9:
         raise ValueError(f"{name}: expected shares with sum 1, got sum {total:.12g}")
     return array / total
+
+
+def path(name: str, value: Any) -> Path:
+    """The path of a file."""
+    try:
+        return Path(os.fsdecode(value))
+    except TypeError:
+        raise ValueError(f"{name}: expected the path of a file, got {_short(value)}") from None
 
 
 def _objects(array: NDArray[Any]) -> Any:

@@ -4,6 +4,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from bayes_feasible.history import History
@@ -13,9 +14,15 @@ from bayes_feasible.problem import Problem
 def write_pulls(history: History) -> str:
     """The pulls of a history, with the names of arms and constraints and every digit."""
     problem = history.problem
-    out = io.StringIO()
+    header = ["arm", "reward", *(_column(name) for name in _constraints(problem))]
+    for column in header:
+        if header.count(column) > 1:
+            raise ValueError(
+                f"constraints: {column!r} would be two columns of the table; use netCDF (.nc)"
+            )
+    out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["arm", "reward", *(_column(name) for name in _constraints(problem))])
+    writer.writerow(header)
     names = problem.coords["arm"].tolist()
     for arm, reward, costs in zip(
         history.arms.tolist(), history.rewards.tolist(), history.costs.tolist(), strict=True
@@ -36,9 +43,9 @@ def read_pulls(
     find_arm : function
         Turns the name of an arm into its index, or raises a ValueError.
     """
-    rows = csv.reader(io.StringIO(text.removeprefix("\ufeff")), strict=True)
+    rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
     try:
-        header = [cell.strip() for cell in next(rows, [])]
+        header = next(rows, [])
         columns = _find_columns(header, problem)
         arms: list[int] = []
         rewards: list[float] = []
@@ -50,7 +57,7 @@ def read_pulls(
             if len(row) != len(header):
                 raise ValueError(f"{where}: expected {len(header)} cells, got {len(row)}")
             try:
-                arms.append(find_arm(row[columns[0]].strip()))
+                arms.append(_arm(row[columns[0]], find_arm))
             except ValueError as error:
                 raise ValueError(f"{where}: {error}") from None
             first, *rest = (_number(row[i], f"{where}, {header[i]}") for i in columns[1:])
@@ -86,9 +93,22 @@ def _find_columns(header: list[str], problem: Problem) -> list[int]:
     return columns
 
 
+def _arm(cell: str, find_arm: Callable[[str], int]) -> int:
+    """The arm that a cell names, as it is written or without the spaces around it."""
+    if cell != cell.strip():
+        with suppress(ValueError):
+            return find_arm(cell)
+    return find_arm(cell.strip())
+
+
 def _place(header: list[str], spellings: Iterable[str]) -> int:
-    first, *_ = spellings
-    found = [i for i, cell in enumerate(header) if cell in spellings]
+    """Where a column stands: by its very name, or else by one that will do."""
+    first, *others = spellings
+    bare = [cell.strip() for cell in header]
+    for cells, names in ((header, [first]), (bare, [first]), (bare, others)):
+        found = [i for i, cell in enumerate(cells) if cell in names]
+        if found:
+            break
     if len(found) != 1:
         problem = "is missing" if not found else "occurs more than once"
         raise ValueError(f"line 1: column {first!r} {problem} (there are {', '.join(header)})")
@@ -97,7 +117,7 @@ def _place(header: list[str], spellings: Iterable[str]) -> int:
 
 def _number(text: str, where: str) -> float:
     try:
-        number = float(text)
+        number = math.nan if "_" in text else float(text)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):

@@ -26,6 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments : sequence of str, optional
         What follows the name of the command; taken from the command line by default.
     """
+    for stream in (sys.stdout, sys.stderr):  # never fail to report a step that was taken
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     try:
         code = options.run(options)
@@ -34,12 +37,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return BROKEN_PIPE
-        print(f"bayes-feasible {options.command}: {error}", file=sys.stderr)
+        print(f"bayes-feasible {options.command}: {_one_line(error)}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     return code or 0
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).splitlines())
 
 
 class _Version(argparse.Action):

@@ -123,10 +123,7 @@ def save(thing: Problem | Instance, path: str | os.PathLike[str]) -> None:
     if not isinstance(thing, Problem | Instance):
         raise ValueError(f"thing: expected a Problem or an Instance, got {type(thing).__name__}")
     file, (_, write) = _recognise(path)
-    try:
-        content = write(thing).encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ValueError(f"{file}: a name cannot be written as UTF-8 text ({error})") from error
+    content = write(thing).encode("utf-8")
     with replaced(file) as new:
         new.write_bytes(content)
 

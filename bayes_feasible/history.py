@@ -1,5 +1,6 @@
 """Pulls as they were recorded, one by one."""
 
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -104,10 +105,10 @@ class History:
 
         with replaced(file := _recognised(path)) as new:
             if file.suffix.lower() == ".csv":
-                new.write_text(write_pulls(self), encoding="utf-8")
+                new.write_bytes(write_pulls(self).encode("utf-8"))
             else:
                 names = xr.DataArray(self.problem.coords["arm"], dims="choice")
-                self.to_dataset().assign_coords(arm_name=names).to_netcdf(new, engine="h5netcdf")
+                new.write_bytes(netcdf_bytes(self.to_dataset().assign_coords(arm_name=names)))
 
     def __len__(self) -> int:
         return self.arms.size
@@ -163,7 +164,7 @@ def _from_csv(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
     from bayes_feasible._pulls_csv import read_pulls
 
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        text = file.read_bytes().decode("utf-8-sig")  # line breaks in names as they are
     except UnicodeDecodeError as error:
         raise ValueError(f"expected text in UTF-8 ({error})") from error
     arms, rewards, costs = read_pulls(text, problem, lambda name: _find_arm(problem, name))
@@ -171,12 +172,27 @@ def _from_csv(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
     return np.array(arms, dtype=np.int64), rewards, table
 
 
+def netcdf_bytes(dataset: xr.Dataset) -> bytes:
+    """The content of a netCDF file.
+
+    Made in memory, so that a full disk is met by one plain write: HDF5 itself crashes the
+    process when it cannot write.
+    """
+    import h5netcdf
+    from xarray.backends import H5NetCDFStore
+
+    stream = io.BytesIO()
+    with h5netcdf.File(stream, "w") as file:
+        dataset.dump_to_store(H5NetCDFStore(file))
+    return stream.getvalue()
+
+
 def _from_netcdf(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
     try:
         with xr.open_dataset(file, engine="h5netcdf") as opened:
             stored = opened.load()
-    except OSError as error:
-        raise ValueError(f"not a netCDF file ({error})") from None
+    except Exception as error:  # a damaged file is met by any of them, deep in HDF5
+        raise ValueError(f"not a netCDF file, or damaged ({error})") from None
     missing = [name for name in ("arm", "reward") if name not in stored]
     if problem.thresholds.size and "cost" not in stored:
         missing.append("cost")
@@ -189,7 +205,7 @@ def _from_netcdf(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
     if arms.dtype.kind in "UOT":
         arms = np.array([_find_arm(problem, str(name)) for name in arms], dtype=np.int64)
     costs = stored.cost.values if "cost" in stored else None
-    if "constraint" in stored.coords:
+    if costs is not None and "constraint" in stored.coords:
         wanted = list(map(str, problem.coords["constraint"].tolist()))
         given = list(map(str, stored.constraint.values.tolist()))
         if sorted(given) != sorted(wanted):

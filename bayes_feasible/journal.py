@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
+from bayes_feasible._check import path as checked_path
 from bayes_feasible._lock import locked
 
 VERSION = 1
@@ -61,9 +62,9 @@ class Journal:
     """
 
     def __init__(self, path: str | os.PathLike[str], kind: str, wait: float = WAIT) -> None:
-        if not wait >= 0:
+        if not isinstance(wait, int | float) or not wait >= 0:
             raise ValueError(f"wait: expected a number of seconds, got {wait!r}")
-        self.path, self.kind, self.wait = Path(path), kind, wait
+        self.path, self.kind, self.wait = checked_path("path", path), kind, float(wait)
         self._forget()
 
     @classmethod
@@ -195,9 +196,15 @@ class Journal:
                 f"{self.path}: line {number} was changed or damaged: its checksum does not match. "
                 "Put back an unchanged copy of the file"
             )
-        event = json.loads(line)
-        if tail[1].decode() != self.head or event["n"] != number:
-            raise ValueError(f"{self.path}: {_misplaced(number, int(event['n']))}")
+        try:
+            event = json.loads(line)
+            found = event["n"]
+            if type(found) is not int:
+                raise TypeError
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise ValueError(f"{self.path}: line {number} holds no event") from None
+        if tail[1].decode() != self.head or found != number:
+            raise ValueError(f"{self.path}: {_misplaced(number, found)}")
         self.events.append(event)
         self.head, self._last = tail[2].decode(), line
         self._end += 1 + len(line)
@@ -246,6 +253,8 @@ def _misplaced(number: int, found: int) -> str:
 
 def _create(path: Path, content: bytes) -> None:
     """A file that appears whole, and only where there was none."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path}: expected a file, this is a folder")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
     temporary = path.with_name(f".{secrets.token_hex(4)}.{path.name}")

@@ -88,6 +88,8 @@ class Posterior:
             raise ValueError(f"counts: expected one an arm, got shape {number.shape}")
         if number.min() < 0 or np.any(number != np.floor(number)):
             raise ValueError("counts: expected whole numbers that are not negative")
+        if number.max() > _check.LARGEST_COUNT:
+            raise ValueError(f"counts: {number.max():g} pulls are too many to be counted exactly")
         rewards = _check.numbers("reward_sums", reward_sums)
         if rewards.shape != posterior.reward_sums.shape:
             raise ValueError(f"reward_sums: expected one an arm, got shape {rewards.shape}")

@@ -136,8 +136,8 @@ class Problem:
         if off.any():
             first = int(np.argmax(off))
             raise ValueError(
-                f"candidates: {self.name(first)!r} = {self.candidates[first]} lies outside the "
-                "span of the arms, so no number of pulls can tell its reward"
+                f"candidates: {self.name(first)!r} = {_row(self.candidates[first])} lies outside "
+                "the span of the arms, so no number of pulls can tell its reward"
             )
 
     def __eq__(self, other: object) -> bool:
@@ -283,6 +283,10 @@ def _radius(value: Any) -> tuple[float, float] | None:
     if min(reward, cost) <= 0:
         raise ValueError(f"parameter_radius: expected positive numbers, got {value!r}")
     return None if np.isinf([reward, cost]).all() else (float(reward), float(cost))
+
+
+def _row(vector: Array) -> str:
+    return np.array2string(vector, max_line_width=10**9, threshold=10)
 
 
 def _plural(number: int, noun: str) -> str:

@@ -25,6 +25,7 @@ from bayes_feasible.instance import (
 from bayes_feasible.problem import SPAN_TOLERANCE, Problem, span
 
 ROUNDING = 1e-13  # relative allowance for rounding in the upper bound
+SMALLEST_RATIO, LARGEST_RATIO = 1e-150, 1e150  # of a gap to the noise: their squares are numbers
 NEGLIGIBLE = 1e-8  # shares below this are tried at zero
 SHOWN = 6  # arms of the allocation that are printed
 
@@ -122,8 +123,9 @@ def _pieces(instance: Instance) -> _Pieces:
     problem, best = instance.problem, instance.best
     candidates = problem.candidates
     margin = problem.thresholds - instance.mean_cost
-    cost = np.square(margin / problem.cost_noise) / 2
-    reward_term = np.square(np.maximum(instance.reward_gap, 0.0) / problem.reward_noise) / 2
+    cost = _half_square("thresholds", margin, problem.cost_noise)
+    gap = np.maximum(instance.reward_gap, 0.0)
+    reward_term = _half_square("theta_reward", gap, problem.reward_noise)
     cost_term = np.where(margin < 0, cost, 0.0).sum(axis=1)
     copy = problem.copies(best)
     reward_term[copy] = 0.0
@@ -142,6 +144,16 @@ def _pieces(instance: Instance) -> _Pieces:
         infinite,
         zero,
     )
+
+
+def _half_square(name: str, gap: Array, noise: Any) -> Array:
+    """Half the square of gaps in units of the noise, which double precision must hold."""
+    ratio = gap / noise
+    size = np.abs(ratio[np.isfinite(ratio) & (ratio != 0)])
+    if size.size and not SMALLEST_RATIO <= size.min() <= size.max() <= LARGEST_RATIO:
+        off = size.max() if size.max() > LARGEST_RATIO else size.min()
+        raise ValueError(f"{name}: a gap of {off:g} times the noise is beyond double precision")
+    return np.square(ratio) / 2
 
 
 def _reduce(problem: Problem, pulled: NDArray[np.bool_], pieces: _Pieces) -> tuple[Any, ...] | None:
@@ -347,10 +359,9 @@ def plug_in_allocation(
     mistake is possible.
     """
     try:
-        instance = Instance(problem, theta_reward, theta_cost)
+        pieces = _pieces(Instance(problem, theta_reward, theta_cost))
     except ValueError:
         return None
-    pieces = _pieces(instance)
     if pieces.zero.any() or pieces.infinite.all():
         return None
     return _solve(problem.arms, problem.rank, pieces, tol)[0]

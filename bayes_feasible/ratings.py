@@ -340,10 +340,22 @@ def read_films(
 
 def read_film_table(path: PathLike) -> FilmTable:
     """A table that `FilmTable.save` wrote."""
-    table = pd.read_csv(path, index_col="movieId", dtype={"imdbId": str})
+    texts = {"imdbId": str, "title": str, "genres": str}
+    try:
+        table = pd.read_csv(path, index_col="movieId", dtype=texts)
+    except (ValueError, KeyError) as error:
+        raise ValueError(f"{path}: not a table of films ({error})") from error
     missing = [name for name in COLUMNS if name not in table.columns]
     if missing:
         raise ValueError(f"{path}: expected the columns {COLUMNS}, {missing[0]!r} is missing")
+    table["genres"] = table["genres"].fillna("")
+    for name in (column for column in COLUMNS if column not in texts):
+        try:
+            numbers = table[name].to_numpy(dtype=float, na_value=np.nan)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path}: {name}: expected numbers ({error})") from None
+        if np.isinf(numbers).any():
+            raise ValueError(f"{path}: {name}: expected finite numbers")
     return FilmTable(table, {"with a score": int(table["imdb_score"].notna().sum())})
 
 
@@ -398,7 +410,7 @@ def _read_movies(path: PathLike, malformed: str) -> dict[int, tuple[str, str]]:
     bad = Malformed(str(path))
     found: dict[int, tuple[str, str]] = {}
     for number, parts in _movie_rows(path, bad):
-        if len(parts) != 3 or not parts[0].isdigit() or not parts[1].strip():
+        if len(parts) != 3 or not _is_id(parts[0]) or not parts[1].strip():
             bad.add(number, f"expected id, title and genres, got {_shown_row(parts)}")
         elif int(parts[0]) in found:
             bad.add(number, f"film {parts[0]} a second time")
@@ -415,7 +427,7 @@ def _read_movies(path: PathLike, malformed: str) -> dict[int, tuple[str, str]]:
 def _movie_rows(path: PathLike, bad: Malformed) -> Iterator[tuple[int, list[str]]]:
     """Numbered rows of `movies.dat` or `movies.csv`; titles may hold separators."""
     lines = _text_lines(path, bad)
-    number, first = next(lines)
+    number, first = next(lines, (1, ""))
     if "::" in first:
         for at, line in chain([(number, first)], lines):
             film, _, rest = line.partition("::")
@@ -429,16 +441,20 @@ def _read_links(path: PathLike, malformed: str) -> dict[int, str]:
     """The IMDb name of each film that has one."""
     bad = Malformed(str(path))
     lines = _text_lines(path, bad)
-    _, first = next(lines)
+    _, first = next(lines, (1, ""))
     found: dict[int, str] = {}
     for number, (film, name) in _csv_rows(path, first, lines, ("movieId", "imdbId"), bad):
         digits = name.strip().removeprefix("tt")
-        if not film.isdigit() or (digits and not digits.isdigit()):
+        if not _is_id(film) or (digits and not _is_id(digits)):
             bad.add(number, f"expected a film and its IMDb id, got {_shown_row([film, name])}")
         elif digits:
             found[int(film)] = f"tt{int(digits):07d}"
     bad.settle(malformed)
     return found
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 18
 
 
 def _csv_rows(
@@ -449,7 +465,7 @@ def _csv_rows(
     bad: Malformed,
 ) -> Iterator[tuple[int, list[str]]]:
     """The wanted columns of comma-separated lines, numbered."""
-    names = next(csv.reader([header]))
+    names = next(csv.reader([header]), [])
     missing = [name for name in wanted if name not in names]
     if missing:
         raise ValueError(
@@ -535,7 +551,7 @@ def _number(text: bytes, kind: Callable[[bytes], float]) -> float | None:
         value = kind(text)
     except ValueError:
         return None
-    return value if np.isfinite(value) else None
+    return value if abs(value) < 2**63 else None  # not NaN either
 
 
 def _match_titles(

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayes_feasible import _check, _choose
+from bayes_feasible._check import Array
 from bayes_feasible._choose import Options
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
@@ -58,7 +59,7 @@ class BLFAIPS(Rule):
         self.arm_norm = None if arm_norm is None else _check.positive("arm_norm", arm_norm)
         self.parameter_radius = None
         if parameter_radius is not None:
-            self.parameter_radius = _check.numbers("parameter_radius", parameter_radius).tolist()
+            self.parameter_radius = _radii(parameter_radius).tolist()
         super().__init__(problem, seed, recommendation=recommendation)
 
     def _scale(self) -> float:
@@ -70,12 +71,7 @@ class BLFAIPS(Rule):
         radius = self.parameter_radius
         if radius is None:
             radius = self.problem.parameter_radius or 1.0
-        radii = _check.numbers("parameter_radius", radius)
-        if radii.shape not in ((), (2,)) or radii.min() <= 0:
-            raise ValueError(
-                f"parameter_radius: expected one or two positive numbers, got {radius!r}"
-            )
-        reward, cost = np.broadcast_to(radii, 2)
+        reward, cost = np.broadcast_to(_radii(radius), 2)
         noise = self._geometry.noise
         bounds = np.full(noise.size, cost)
         bounds[0] = reward
@@ -118,7 +114,9 @@ class PEPS(BLFAIPS):
         parameter_radius: Any = None,
         recommendation: str = "draw",
     ) -> None:
-        self.horizon = None if horizon is None else _check.count("horizon", horizon)
+        self.horizon = None
+        if horizon is not None:
+            self.horizon = _check.count("horizon", horizon, most=_check.LARGEST_COUNT)
         if learner not in ("adahedge", "hedge"):
             raise ValueError(f"learner: expected 'adahedge' or 'hedge', got {learner!r}")
         if learner == "hedge" and horizon is None:
@@ -333,6 +331,14 @@ class PlugIn(BestResponse):
         state.plan[:] = self._geometry.design if shares is None else shares
         now = int(state.clock[0]) + 1
         state.clock[3] = max(now + 1, int(np.ceil(REPLAN * now)))
+
+
+def _radii(value: Any) -> Array:
+    """One positive number, or two."""
+    radii = _check.numbers("parameter_radius", value)
+    if radii.shape not in ((), (2,)) or radii.min() <= 0:
+        raise ValueError(f"parameter_radius: expected one or two positive numbers, got {value!r}")
+    return radii
 
 
 def optimal_share(problem: Problem | Instance) -> float:

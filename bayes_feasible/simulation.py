@@ -27,6 +27,8 @@ from bayes_feasible.rule import Rule
 
 WORTH_PROCESSES = 1_000_000  # rounds
 ERROR_DRAWS = 512  # for triple overlaps, which matter in the first rounds only
+LONGEST = 10**15  # rounds: years of work
+MOST_REPLICATES = 10**6
 CHUNK = 8  # replicates in one task: enough to be worth sending to a worker
 
 
@@ -85,7 +87,8 @@ def simulate(
         raise ValueError(f"instance: expected an Instance, got {type(instance).__name__}")
     if not isinstance(rules, Mapping) or not rules:
         raise ValueError("rules: expected a dict of names to rules, with at least one")
-    horizon, replicates = _check.count("horizon", horizon), _check.count("replicates", replicates)
+    horizon = _check.count("horizon", horizon, most=LONGEST)
+    replicates = _check.count("replicates", replicates, most=MOST_REPLICATES)
     if not (executor is None or executor is False or callable(getattr(executor, "submit", None))):
         raise ValueError(f"executor: expected an object with submit() or False, got {executor!r}")
     times = _times(checkpoints, horizon)
@@ -240,7 +243,10 @@ def _times(checkpoints: Any, horizon: int) -> NDArray[np.int64]:
         powers = range(1, math.ceil(math.log10(horizon)) + 1)
         steps = {m * 10**p for p in powers for m in (1, 2, 5)} | {horizon}
         return np.array(sorted(step for step in steps if step <= horizon))
-    times = np.asarray(checkpoints)
+    try:
+        times = np.asarray(checkpoints)
+    except ValueError:  # ragged
+        times = np.empty(0)
     if times.ndim != 1 or times.size == 0 or not np.issubdtype(times.dtype, np.integer):
         raise ValueError(f"checkpoints: expected a list of whole numbers, got {checkpoints!r}")
     times = times.astype(np.int64)  # differences of unsigned numbers would not be negative

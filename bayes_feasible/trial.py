@@ -1,6 +1,5 @@
 """A live experiment on disk: ask which arm to pull, tell what it showed, see how sure we are."""
 
-import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -117,7 +116,7 @@ class Trial:
         made = _make_rule(problem, rule, seed, settings)
         known = problem.problem if isinstance(problem, Instance) else problem
         header = {
-            "problem": _document(known),
+            "problem": to_document(known, strict=True),
             "rule": type(made).__name__,
             "settings": {name: getattr(made, name) for name in made.settings},
             "seed": seed,
@@ -359,9 +358,9 @@ class Trial:
         standing = self._ledger.standing
         if not standing:
             raise ValueError(f"{self.path}: there is nothing to take back")
-        if number is None or number == standing[-1]["n"]:
+        number = standing[-1]["n"] if number is None else _check.count("event", number)
+        if number == standing[-1]["n"]:
             return standing[-1]
-        number = _check.count("event", number)
         if number > len(self._journal.events):
             raise ValueError(f"event: there are {len(self._journal.events)} events, got {number}")
         if number in self._ledger.undone:
@@ -380,8 +379,13 @@ class Trial:
         if isinstance(arm, str):
             return self.find_arm(arm)
         if isinstance(arm, list | tuple | np.ndarray) and any(isinstance(a, str) for a in arm):
+            known = len(self.problem.arms)
             return np.array(
-                [self.find_arm(a) if isinstance(a, str) else a for a in arm], dtype=np.int64
+                [
+                    self.find_arm(a) if isinstance(a, str) else _check.index("arm", a, known, "arm")
+                    for a in arm
+                ],
+                dtype=np.int64,
             )
         return arm
 
@@ -414,18 +418,6 @@ class Trial:
             if number != len(names):
                 raise ValueError(f"cost: expected {_listed(names)}, got {number}")
         return cost
-
-
-def _document(problem: Problem) -> Any:
-    """The problem as it is written, once it is sure that it can be read again."""
-    document = to_document(problem, strict=True)
-    try:
-        same = build(from_document(json.loads(json.dumps(document)))) == problem
-    except ValueError:
-        same = False
-    if not same:
-        raise ValueError("problem: it has a name that cannot be written as text")
-    return document
 
 
 def _check_recommendation(method: Any) -> None:

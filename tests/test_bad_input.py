@@ -542,6 +542,8 @@ def test_exact_numbers_of_other_types_are_numbers():
         (lambda: bf.BLFAIPS(bf.Problem([[1.0]]), seed=True), "seed: .*truth value"),
         (lambda: bf.PEPS(bf.Problem([[1.0]]), keep_data="no"), "keep_data: .*'no'"),
         (lambda: bf.Problem({"\ud800": [1.0]}), "names must be text that can be written"),
+        (lambda: bf.Problem({"\ud83d\ude42": [1.0]}), "names must be text that can be written"),
+        (lambda: bf.Problem([[1.0]], {"\ud800": 1.0}), "names must be text that can be written"),
     ],
 )
 def test_what_looks_like_something_else_is_refused(make, message):

@@ -442,13 +442,6 @@ def test_failed_write_leaves_everything_as_it_was(tmp_path, monkeypatch, step, e
         assert bf.load(path) == bf.Problem([[1.0]])
 
 
-@each_format
-def test_name_that_is_no_unicode_text_is_refused_before_anything_is_written(tmp_path, extension):
-    with pytest.raises(ValueError, match="cannot be written as UTF-8"):
-        bf.save(bf.Problem({"\ud800": [1.0]}), tmp_path / f"p.{extension}")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_new_file_has_the_usual_mode_and_an_old_one_keeps_its_own(tmp_path):
     plain, path = tmp_path / "plain", tmp_path / "p.json"
     plain.touch()

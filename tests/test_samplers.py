@@ -141,56 +141,50 @@ def test_the_gaussian_beside_the_model_gives_the_events_probabilities(four_event
 
 def _rejected(posterior, alternative, event, shape, seed):
     """Draws given an event by plain rejection."""
-    draws = gaussian_draws(posterior, 1_000_000, seed)
-    draws = draws[membership(alternative, draws)[:, event]]
     number = int(np.prod(shape))
+    share = np.exp(alternative.event_log_probabilities(posterior).values[event])
+    draws = gaussian_draws(posterior, int(1.3 * number / share) + 1000, seed)
+    draws = draws[membership(alternative, draws)[:, event]]
     assert len(draws) >= number
     return draws[:number].reshape(*shape, *draws.shape[1:])
 
 
-def test_events_are_put_together_to_the_union():
+def test_events_that_overlap_are_put_together_to_the_union():
     """With components drawn by rejection, so that nothing is shared but the putting together."""
-    posterior, alternative = target("c", -4)
-    chains, size = 2, 400
+    instance = bf.instances.random_ball(3, 6, seed=5)
+    arms = np.arange(30) % 6
+    posterior = bf.Posterior.from_history(instance.problem, arms, *instance.pull(arms, seed=2))
+    alternative = bf.Alternative(instance.problem, instance.best)
+    every = gaussian_draws(posterior, 200_000, 77)
+    contained = membership(alternative, every)
+    inside = contained.any(axis=1)
+    assert contained[inside].sum(axis=1).mean() > 1.5  # so that it matters
+    chains, size = 2, 500
     task = Task(posterior, alternative, size, 0, chains, 0, 1, False)
     logs = alternative.event_log_probabilities(posterior).values
-    chosen = _components.sampled_events(logs)[:6]
-    keep = np.array(chosen)
+    chosen = _components.sampled_events(logs)
+    proposals = _components.proposals_needed(task, logs)
     parts = [
         _components.Component(
             event,
-            _rejected(posterior, alternative, event, (chains, 700), seed=event),
+            _rejected(posterior, alternative, event, (chains, proposals), seed=event),
             np.full(chains, logs[event]),
             0.0,
             {},
         )
         for event in chosen
     ]
-    # The union of these six events only, by rejection.
-    every = gaussian_draws(posterior, 2_000_000, 77)
-    inside = membership(alternative, every)[:, keep].any(axis=1)
-
-    original = _components.membership
-
-    def six(_, dataset):
-        found = original(alternative, dataset)
-        others = np.setdiff1d(np.arange(len(found)), keep)
-        found[others] = False
-        return found
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_components, "membership", six)
-        drawn, by_chain = _components.combine(task, parts, np.array([]), 0.0)
-    reference = every[inside]
+    drawn, by_chain = _components.combine(task, parts, np.delete(logs, chosen), 0.0)
     left = drawn.parameters.reshape(-1, *drawn.parameters.shape[2:])
-    assert same_law(alternative, left, reference, FALSE_ALARM)
+    assert drawn.parameters.shape[:2] == (chains, size)
+    assert same_law(alternative, left, every[inside], FALSE_ALARM)
     truth = np.log(inside.mean())
     own = drawn.attributes["log_probability_standard_error"]
     rejection = np.sqrt((1 - inside.mean()) / inside.sum())
+    bound = z_bound(1 + chains, FALSE_ALARM)
     error = drawn.attributes["log_probability"] - truth
-    assert abs(error) < z_bound(1, FALSE_ALARM) * np.hypot(own, rejection)
-    assert by_chain.shape == (chains,)
-    np.testing.assert_allclose(by_chain, truth, atol=0.1)
+    assert abs(error) < bound * np.hypot(own, rejection)
+    np.testing.assert_allclose(by_chain, truth, atol=bound * (2 * own + rejection))
 
 
 def test_too_few_draws_of_the_events_are_an_error_not_a_short_chain(four_events):

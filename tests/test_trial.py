@@ -461,15 +461,8 @@ def test_names_and_infinite_limits_survive(tmp_path, unsynced):
     assert Trial.new(tmp_path / "a.trial", problem).problem == problem
 
 
-@pytest.mark.parametrize("name", ["\ud800", "\ud83d\ude42"])
-def test_names_that_no_file_can_hold_are_refused(name, tmp_path):
-    with pytest.raises(ValueError, match="problem: it has a name that cannot be written"):
-        Trial.new(tmp_path / "a.trial", bf.Problem({name: [1, 0], "b": [0, 1]}))
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_data_that_nothing_can_be_made_of_can_be_taken_back(drug):
-    drug.tell([0, 0], [1e100, 1e100], [1.0, 1.0])
+    drug.tell([0, 0], [1e80, 1e80], [1.0, 1.0])
     drug.undo()
     assert drug.status().recommendation.name == "10 mg"
 

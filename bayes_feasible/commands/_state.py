@@ -104,8 +104,9 @@ def _posterior(options: argparse.Namespace) -> "Posterior":
         return History.load(options.history, _problem(options)).posterior()
     instance = source.instance(options)
     pulls = DEFAULT_PULLS if options.pulls is None else options.pulls
-    if pulls < 1:
-        raise ValueError(f"--pulls: expected at least 1, got {pulls}")
+    from bayes_feasible import _check
+
+    _check.count("--pulls", pulls, most=_check.LARGEST_COUNT)
     return (
         _at_truth(instance, pulls) if options.rule == TRUTH else _played(instance, options, pulls)
     )

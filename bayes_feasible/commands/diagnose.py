@@ -46,6 +46,9 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     which.add_argument("--quick", action="store_true", help="only the quickest to show the rest")
     add_sizes(diagnose)
     diagnose.add_argument(
+        "--jobs", type=int, default=2, metavar="N", help="samplers to run at the same time (2)"
+    )
+    diagnose.add_argument(
         "--out", type=Path, metavar="DIR", help="folder for the figures, the table and the draws"
     )
     diagnose.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -66,8 +69,7 @@ def run(options: argparse.Namespace) -> int:
     names = options.samplers or (samplers.QUICK if options.quick else samplers.FULL)
     trees = scoreboard.run(
         posterior, alternative, names, draws=options.draws, tune=options.tune,
-        chains=options.chains, seed=options.seed, cores=options.cores,
-        progress=not options.quiet,
+        chains=options.chains, seed=options.seed, jobs=options.jobs, progress=not options.quiet,
     )  # fmt: skip
     result = scoreboard.judge(trees, posterior, alternative, seed=options.seed)
     if options.json:

@@ -43,6 +43,13 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     state.add(sample)
     sample.add_argument("--sampler", default="exact", metavar="NAME", help="how to draw (exact)")
     add_sizes(sample)
+    sample.add_argument(
+        "--cores",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes for the samplers that PyMC drives (1)",
+    )
     sample.add_argument("--out", type=Path, metavar="FILE", help="netCDF file to write (.nc)")
     sample.add_argument("--json", action="store_true", help="print JSON instead of a table")
     sample.add_argument("--quiet", action="store_true", help="show no progress")
@@ -55,7 +62,6 @@ def add_sizes(parser: argparse.ArgumentParser) -> None:
         ("draws", 1000, "of each chain"),
         ("tune", 1000, "iterations before the draws"),
         ("chains", 4, "independent chains"),
-        ("cores", 1, "processes for the samplers that PyMC drives"),
     )
     for name, default, text in sizes:
         parser.add_argument(
@@ -67,6 +73,8 @@ def run(options: argparse.Namespace) -> int:
     """Draw, save and print a summary."""
     if options.out is not None and options.out.suffix != ".nc":
         raise ValueError(f"--out: expected a file with the extension .nc, got {options.out}")
+    if options.out is not None and not options.out.parent.is_dir():
+        raise ValueError(f"--out: there is no folder {options.out.parent}")  # before the work
     posterior, alternative = state.state(options)
     from bayes_feasible.analysis import samplers
 

@@ -163,7 +163,7 @@ def _settings(pairs: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"--set: {key} is not an option of a rule")
         try:
             settings[key] = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             settings[key] = text
     return settings
 

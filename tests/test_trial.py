@@ -838,7 +838,7 @@ def test_tables_from_a_file_and_from_the_input(shell, tmp_path):
         ("arm,reward,toxicity\n0,1,2\n0,1\n", "line 3: expected 3 cells, got 2"),
         ("arm,reward,toxicity\n20mg,1,2\n", "line 2: arm: unknown arm '20mg'; did you mean"),
         ("arm,reward,toxicity\n0,one,2\n", "line 2, reward: expected a finite number, got 'one'"),
-        ("arm,reward,toxicity\n0,1,nan\n", "cost: expected finite numbers, got nan"),
+        ("arm,reward,toxicity\n0,1,nan\n", "line 2, toxicity: expected a finite number, got"),
         ('arm,reward,toxicity\n0,1,"2\n', "line 2: "),
         (b"\xff\xfe", "utf-8"),
     ],

@@ -111,6 +111,11 @@ def _run(kernel: IMH, rng: np.random.Generator) -> dict[str, Any]:
     try:
         with np.errstate(invalid="ignore", divide="ignore"):  # all particles outside: told below
             kernel.initialize(None, rng)
+            if not np.isfinite(kernel.likelihood_logp).any():
+                raise SamplerError(
+                    f"SMC: none of {kernel.draws} particles starts inside the set, and a wall "
+                    "cannot be tempered"
+                )
             while kernel.beta < 1:
                 kernel.update_beta_and_weights()
                 statistics = kernel.step()
@@ -119,7 +124,7 @@ def _run(kernel: IMH, rng: np.random.Generator) -> dict[str, Any]:
                 if len(beta) > STAGES:
                     raise SamplerError(f"SMC: not at its end after {STAGES} stages")
     except (ValueError, FloatingPointError, np.linalg.LinAlgError) as error:
-        raise SamplerError(f"SMC: no particle to go on with ({error})") from None
+        raise SamplerError(f"SMC: the particles give out ({error})") from None
     shape = kernel.var_info["whitened"][0]
     return {
         "particles": kernel.tempered_posterior.reshape(-1, *shape).copy(),
@@ -154,11 +159,15 @@ def _event_component(
 
 
 def _over_runs(logs: Array) -> dict[str, float]:
-    """Probabilities are averaged over independent runs; their spread is the error."""
+    """Probabilities are averaged over independent runs; the spread of one run is the error.
+
+    It is not divided by the root of their number: runs of a finite population share a bias, too
+    low by a part of that spread, which averaging does not remove.
+    """
     value = float(logsumexp(logs) - np.log(logs.size))
     error = np.inf
     if logs.size > 1:
-        error = float(np.std(np.exp(logs - value), ddof=1) / np.sqrt(logs.size))
+        error = float(np.std(np.exp(logs - value), ddof=1))
     return {
         "log_probability": value,
         "log_probability_standard_error": error,

@@ -246,7 +246,7 @@ def simuk_ranks(
     labels = [
         f"{name}[{', '.join(map(str, place))}]"
         for name in variables
-        for place in np.ndindex(check.ref_params[name].shape[1:])
+        for place in np.ndindex(check.ref_params[name].isel(sample=0).shape)
     ]
     return _labelled(np.array(rows), labels, draws)
 

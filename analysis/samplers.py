@@ -164,7 +164,8 @@ def _exact_step(task: Task) -> Drawn:
     """The same draws as a step method inside `pm.sample`."""
     model = linear_gaussian(task.posterior)
     step = ExactStep(posterior=task.posterior, alternative=task.alternative, model=model)
-    tree, compiling = _mcmc.sample(task, model, step, tune=0, names=["theta_reward", "theta_cost"])
+    names = [variable.name for variable in step.vars]
+    tree, compiling = _mcmc.sample(task, model, step, tune=0, names=names)
     return Drawn(
         parameters_of(tree["posterior"].to_dataset()),
         tree["sample_stats"].to_dataset(),

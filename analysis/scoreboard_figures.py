@@ -51,12 +51,12 @@ def ranks(scoreboard: xr.Dataset, trees: Mapping[str, xr.DataTree]) -> Figure:
     Chains that sample the same distribution wander near 0; where a test says they do not, the
     ranks that say so are marked.
     """
-    tree = _worst_coordinates(scoreboard, trees)
+    tree = _chosen_coordinates(scoreboard.coordinate_rhat, trees)
     with mpl.rc_context(STYLE):
         collection = arviz_plots.plot_rank(
             tree,
             envelope_prob=1.0 - RANK_LEVEL,
-            visuals={"xlabel": False},
+            visuals={"xlabel": False, "remove_axis": False},
             **_panels(tree, aes={"color": ["chain"], "overlay": ["chain"]}, color=list(COLOURS)),
         )
         figure = _taken(collection, tree, scoreboard, "rhat", "R-hat {:.3f}")
@@ -79,7 +79,7 @@ def ranks(scoreboard: xr.Dataset, trees: Mapping[str, xr.DataTree]) -> Figure:
 
 def ess_evolution(scoreboard: xr.Dataset, trees: Mapping[str, xr.DataTree]) -> Figure:
     """Effective draws as the chains grow, at each sampler's worst coordinate."""
-    tree = _worst_coordinates(scoreboard, trees)
+    tree = _chosen_coordinates(-scoreboard.coordinate_ess, trees)
     needed = ESS_A_CHAIN * tree["posterior"].sizes["chain"]
     with mpl.rc_context(STYLE):
         collection = arviz_plots.plot_ess_evolution(
@@ -134,7 +134,7 @@ def regions(
         )
         axes.set_yticks([at for at, _ in ticks], [name for _, name in ticks])
         axes.tick_params(axis="y", length=0)
-        axes.invert_yaxis()
+        axes.set_ylim(place - 1.0, -1.5)  # the first row on top
         handles = [
             mpl.patches.Patch(color=colour, label=str(scoreboard.event.values[event]))
             for event, colour in shown.items()
@@ -243,11 +243,11 @@ def _drawn(trees: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
     return {name: tree for name, tree in trees.items() if "error" not in tree.attrs}
 
 
-def _worst_coordinates(scoreboard: xr.Dataset, trees: Mapping[str, xr.DataTree]) -> xr.DataTree:
-    """One variable a sampler: its coordinate of highest R-hat."""
+def _chosen_coordinates(figure: xr.DataArray, trees: Mapping[str, xr.DataTree]) -> xr.DataTree:
+    """One variable a sampler: its coordinate where the figure is highest."""
     variables = {}
     for name, tree in _drawn(trees).items():
-        worst = int(np.argmax(scoreboard.coordinate_rhat.sel(sampler=name).values))
+        worst = int(np.argmax(figure.sel(sampler=name).values))
         values = coordinates(tree["posterior"].to_dataset())[worst]
         variables[name] = (("chain", "draw"), values)
     return xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})

@@ -95,17 +95,26 @@ def counts_at(ranks: Array, points: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def shape(counts: NDArray[np.int64], limits: Band) -> str:
-    """What a distribution of ranks outside the band says about the draws, in plain words."""
-    high, low = counts > limits.upper, counts < limits.lower
-    if not (high.any() or low.any()):
+    """What a distribution of ranks outside the band says about the draws, in plain words.
+
+    Whether there are too many low ranks is read off the lower half of the distribution function,
+    whether there are too few high ones off the upper half; where both halves deviate, and in
+    opposite directions, it is the spread of the draws that is wrong.
+    """
+    if np.all((counts >= limits.lower) & (counts <= limits.upper)):
         return "uniform"
-    if not low.any():
+    middle = 0.5 * (limits.lower + limits.upper)
+    excess = (counts - middle) / np.maximum(limits.upper - middle, 1.0)
+    low, high = (
+        float(excess[half].mean()) for half in (limits.expected < 0.5, limits.expected > 0.5)
+    )
+    if low * high < 0 and min(abs(low), abs(high)) > 0.25 * max(abs(low), abs(high)):
+        if low > 0:
+            return "too many ranks at both ends: the draws are too narrow"
+        return "too many ranks in the middle: the draws are too wide"
+    if low + high > 0:
         return "too many low ranks: the draws are too large"
-    if not high.any():
-        return "too many high ranks: the draws are too small"
-    if np.flatnonzero(high).mean() < np.flatnonzero(low).mean():
-        return "too many ranks at both ends: the draws are too narrow"
-    return "too many ranks in the middle: the draws are too wide"
+    return "too many high ranks: the draws are too small"
 
 
 def coin_interval(probabilities: Array, level: float) -> tuple[int, int]:

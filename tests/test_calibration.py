@@ -183,11 +183,23 @@ def test_probabilities_stated_too_low_are_found_out():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["exact_step", "nutpie_component", "smc_events"])
+@pytest.mark.parametrize(
+    "name",
+    ["exact_step", "nutpie_component", "nuts_component", "smc_events", "smc_graded", "slice"],
+)
 def test_samplers_of_pymc_are_calibrated(name):
     found = calibration.alternative_ranks(problem(), 0, ARMS, name, replications=60, draws=49)
     judged = calibration.judge(found, FALSE_ALARM)
     assert judged, str(judged)
+
+
+@pytest.mark.slow
+def test_a_blurred_set_is_not_the_set():
+    found = calibration.alternative_ranks(
+        problem(), 0, ARMS, "nutpie_smooth", replications=20, draws=49
+    )
+    judged = calibration.judge(found, FALSE_ALARM)
+    assert "of the draws lie outside" in judged.reasons["alternative set"]
 
 
 @pytest.mark.slow
@@ -205,19 +217,21 @@ def test_a_model_with_the_wrong_noise_fails():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calibration, "NOISE", wrong)
         found = calibration.model_ranks(
-            "linear_gaussian", problem(), np.arange(30) % 3, replications=200, draws=49
+            "linear_gaussian", problem(), np.arange(60) % 3, replications=400, draws=49
         )
-    assert not calibration.judge(found, FALSE_ALARM)
+    reasons = calibration.judge(found, FALSE_ALARM).reasons
+    assert "too narrow" in reasons["reward of b"]
 
 
 @pytest.mark.slow
 def test_simuk_agrees():
+    """Few replications, for each takes PyMC seconds: that simuk and the models fit together."""
     from bayes_feasible import models
 
     history = bf.History(problem(), ARMS, np.zeros(9), np.zeros((9, 1)))
     model = models.linear_gaussian(history.posterior())
-    found = calibration.simuk_ranks(model, 20, draws=19, seed=1, tune=300, chains=2, cores=1)
-    assert found.sizes == {"replication": 20, "quantity": 4}
+    found = calibration.simuk_ranks(model, 10, draws=19, seed=1, tune=300, chains=2, cores=1)
+    assert found.sizes == {"replication": 10, "quantity": 4}
     judged = calibration.judge(found, FALSE_ALARM)
     assert judged, str(judged)
     with pytest.raises(ValueError, match="model: its potentials"):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import xarray as xr
 from helpers import planar_union
+from matplotlib import pyplot
 from scipy import stats
 
 from bayes_feasible import cli
-from bayes_feasible.analysis import samplers, scoreboard, yardstick
+from bayes_feasible.analysis import samplers, scoreboard, scoreboard_figures, yardstick
 from bayes_feasible.analysis.targets import target
 
 
@@ -292,6 +293,27 @@ def test_files_are_written_and_read_back(board, four_events, tmp_path):
         )
 
 
+def test_figures_name_their_axes_and_samplers(board, four_events):
+    trees, result = board
+    drawn = scoreboard_figures.all_figures(result, trees, *four_events)
+    assert list(drawn) == ["ranks", "ess_evolution", "regions", "plane"]
+    for name in ("ranks", "ess_evolution"):
+        figure = drawn[name]
+        assert figure.get_supxlabel()
+        assert figure.get_supylabel()
+        titles = [axes.get_title(loc="left") for axes in figure.axes]
+        assert [title.split("\n")[0] for title in titles] == ["exact", "dropped"]
+    (axes,) = drawn["regions"].axes
+    assert "share of the draws" in axes.get_xlabel()
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    assert names == ["exact probability", "exact", "dropped"]
+    # The bars of the exact probabilities are as long as these are.
+    lengths = [patch.get_width() for patch in axes.patches[:4]]
+    np.testing.assert_allclose(sorted(lengths), np.sort(result.exact_occupancy), rtol=1e-6)
+    assert len(drawn["plane"].axes) == 4
+    assert pyplot.get_fignums() == []
+
+
 def test_a_sampler_that_there_is_not_is_refused_before_anything_runs(four_events):
     with pytest.raises(ValueError, match="sampler: expected one of"):
         scoreboard.run(*four_events, ["exact", "gibbs"], progress=False)
@@ -393,7 +415,7 @@ def test_sample_that_breaks_off_exits_with_1(capsys):
         "--draws", 50, "--quiet",
     )  # fmt: skip
     assert (code, out) == (1, "")
-    assert err.startswith("bayes-feasible sample: SMC: no particle")
+    assert err.startswith("bayes-feasible sample: SMC: none of 50 particles starts inside")
 
 
 # --- The verdicts that are promised, on real samplers.
@@ -418,6 +440,21 @@ def test_the_wrong_are_condemned_for_the_right_reason(sampler, options, regime, 
     verdict, text, _ = _judged(tree, state)
     assert verdict == "condemned", text
     assert reason in text.split(";")[0], text
+
+
+@pytest.mark.slow
+def test_processes_beside_each_other_give_the_same(four_events):
+    names = ["exact", "slice", "exact_step", "smc_hard"]
+    alone, beside = (
+        scoreboard.run(*four_events, names, draws=50, tune=50, jobs=jobs, progress=False)
+        for jobs in (1, 2)
+    )
+    assert list(alone) == list(beside) == names
+    for name in names[:3]:
+        xr.testing.assert_equal(
+            alone[name]["posterior"].to_dataset(), beside[name]["posterior"].to_dataset()
+        )
+    assert alone["smc_hard"].attrs["error"] == beside["smc_hard"].attrs["error"]
 
 
 @pytest.mark.slow

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import h5netcdf
 import numpy as np
 import xarray as xr
-from xarray.backends import H5NetCDFStore
 
 import bayes_feasible
+from bayes_feasible._atomic import netcdf_bytes
 from bayes_feasible._content import to_document
 from bayes_feasible.analysis.specification import RuleChoice, Specification, digest
 from bayes_feasible.instance import Instance
@@ -165,17 +165,6 @@ def from_bytes(content: bytes) -> list[Replicate]:
     return [Replicate(*each) for each in zip(*arrays, strict=True)]
 
 
-def to_bytes(dataset: xr.Dataset) -> bytes:
-    """The content of a netCDF file: the same bytes for the same dataset.
-
-    Made in memory, so that a full disk is met by one plain write.
-    """
-    stream = io.BytesIO()
-    with h5netcdf.File(stream, "w") as file:
-        dataset.dump_to_store(H5NetCDFStore(file))
-    return stream.getvalue()
-
-
 def to_memory(content: bytes) -> xr.Dataset:
     """The Dataset in the content of a netCDF file."""
     with xr.open_dataset(io.BytesIO(content), engine="h5netcdf") as dataset:
@@ -254,7 +243,7 @@ class Parts:
 
     def write(self, stem: str, key: str, dataset: xr.Dataset) -> None:
         """Add a file, whole or not at all."""
-        content = to_bytes(dataset)
+        content = netcdf_bytes(dataset)
         name = f"{stem}-{key}-{checksum(content)[:CONTENT_DIGITS]}.nc"
         publish(self.folder / name, content)
         self._found[key] = self.folder / name

@@ -15,7 +15,7 @@ from scipy import stats
 from tqdm import tqdm
 
 from bayes_feasible import _check
-from bayes_feasible._atomic import replaced
+from bayes_feasible._atomic import replaced, write_netcdf
 from bayes_feasible.alternative import Alternative
 from bayes_feasible.analysis import samplers as sampling
 from bayes_feasible.analysis.tables import text_table
@@ -531,12 +531,10 @@ def save(
 
     (folder / "draws").mkdir(parents=True, exist_ok=True)
     paths = [folder / "scoreboard.nc"]
-    with replaced(paths[0]) as temporary:
-        dataset.to_netcdf(temporary, engine="h5netcdf")
+    write_netcdf(paths[0], dataset)
     for name, tree in trees.items():
         paths.append(folder / "draws" / f"{name}.nc")
-        with replaced(paths[-1]) as temporary:
-            tree.to_netcdf(temporary, engine="h5netcdf")
+        write_netcdf(paths[-1], tree)
     drawn = scoreboard_figures.all_figures(dataset, trees, posterior, alternative)
     for name, figure in drawn.items():
         for kind in ("png", "svg"):

@@ -23,8 +23,9 @@ from typing import Any
 import xarray as xr
 
 import bayes_feasible
+from bayes_feasible._atomic import netcdf_bytes
 from bayes_feasible._content import _strict
-from bayes_feasible.analysis.parts import TEMPORARY, Parts, checksum, publish, to_bytes
+from bayes_feasible.analysis.parts import TEMPORARY, Parts, checksum, publish
 from bayes_feasible.analysis.specification import Specification, digest
 
 FORMAT = 1  # of the manifest
@@ -188,7 +189,7 @@ class StudyFolder:
 
     def keep(self, name: str, dataset: xr.Dataset, origin: str) -> bytes:
         """Write an output, and record what it was made from."""
-        content = to_bytes(dataset)
+        content = netcdf_bytes(dataset)
         publish(self.path / name, content)
         self._record({name: {"sha256": checksum(content), "from": origin}})
         return content

@@ -6,6 +6,10 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 @contextmanager
@@ -37,3 +41,20 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise OSError(f"{path}: could not be written ({os.strerror(error.errno)})") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def netcdf_bytes(data: "xr.Dataset | xr.DataTree", **options: Any) -> bytes:
+    """The content of a netCDF file: the same bytes for the same data.
+
+    Made in memory, so that a full disk is met by one plain write: HDF5 itself crashes the
+    process when it cannot write.
+    """
+    return bytes(data.to_netcdf(engine="h5netcdf", **options))
+
+
+def write_netcdf(
+    path: str | os.PathLike[str], data: "xr.Dataset | xr.DataTree", **options: Any
+) -> None:
+    """Write a netCDF file that appears whole or not at all."""
+    with replaced(path) as temporary:
+        temporary.write_bytes(netcdf_bytes(data, **options))

@@ -13,6 +13,7 @@ from bayes_feasible import _check
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
 
+NAMED = 8  # names that a message lists
 KEYS = (
     *("arms", "thresholds", "candidates", "features", "reward_noise", "cost_noise"),
     *("parameter_radius", "theta_reward", "theta_cost"),
@@ -183,7 +184,11 @@ def _strict(value: Any) -> Any:
 
 
 def unknown(what: str, got: str, known: Iterable[str]) -> str:
-    """A message about a name that is not among the known ones, with the nearest of them."""
-    near = get_close_matches(got, list(known), 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known)}"
-    return f"unknown {what} {got!r}; {hint}"
+    """A message about an unknown name, with the nearest known one or the first few."""
+    names = list(known)
+    if not names:
+        return f"unknown {what} {got!r}: there are none"
+    if near := get_close_matches(got, names, 1):
+        return f"unknown {what} {got!r}; did you mean {near[0]!r}?"
+    more = f", ... ({len(names)} in all)" if len(names) > NAMED else ""
+    return f"unknown {what} {got!r}; expected one of {', '.join(names[:NAMED])}{more}"

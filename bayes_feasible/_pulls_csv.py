@@ -3,11 +3,11 @@
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from bayes_feasible.history import History
+from bayes_feasible.history import History, find_arm
 from bayes_feasible.problem import Problem
 
 
@@ -31,18 +31,8 @@ def write_pulls(history: History) -> str:
     return out.getvalue()
 
 
-def read_pulls(
-    text: str, problem: Problem, find_arm: Callable[[str], int]
-) -> tuple[list[int], list[float], list[list[float]]]:
-    """Arms, rewards and costs from a table with a header.
-
-    Parameters
-    ----------
-    text : str
-    problem : Problem
-    find_arm : function
-        Turns the name of an arm into its index, or raises a ValueError.
-    """
+def read_pulls(text: str, problem: Problem) -> tuple[list[int], list[float], list[list[float]]]:
+    """Arms, rewards and costs from a table with a header."""
     rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
     try:
         header = next(rows, [])
@@ -57,7 +47,7 @@ def read_pulls(
             if len(row) != len(header):
                 raise ValueError(f"{where}: expected {len(header)} cells, got {len(row)}")
             try:
-                arms.append(_arm(row[columns[0]], find_arm))
+                arms.append(_arm(row[columns[0]], problem))
             except ValueError as error:
                 raise ValueError(f"{where}: {error}") from None
             first, *rest = (_number(row[i], f"{where}, {header[i]}") for i in columns[1:])
@@ -93,12 +83,12 @@ def _find_columns(header: list[str], problem: Problem) -> list[int]:
     return columns
 
 
-def _arm(cell: str, find_arm: Callable[[str], int]) -> int:
+def _arm(cell: str, problem: Problem) -> int:
     """The arm that a cell names, as it is written or without the spaces around it."""
     if cell != cell.strip():
         with suppress(ValueError):
-            return find_arm(cell)
-    return find_arm(cell.strip())
+            return find_arm(problem, cell)
+    return find_arm(problem, cell.strip())
 
 
 def _place(header: list[str], spellings: Iterable[str]) -> int:

@@ -1,6 +1,5 @@
 """Pulls as they were recorded, one by one."""
 
-import io
 import os
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayes_feasible import _check
-from bayes_feasible._atomic import replaced
+from bayes_feasible._atomic import netcdf_bytes, replaced
 from bayes_feasible._check import Array
 from bayes_feasible._content import unknown
 from bayes_feasible.posterior import Posterior
@@ -167,24 +166,9 @@ def _from_csv(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
         text = file.read_bytes().decode("utf-8-sig")  # line breaks in names as they are
     except UnicodeDecodeError as error:
         raise ValueError(f"expected text in UTF-8 ({error})") from error
-    arms, rewards, costs = read_pulls(text, problem, lambda name: _find_arm(problem, name))
+    arms, rewards, costs = read_pulls(text, problem)
     table = np.array(costs, dtype=float).reshape(len(arms), problem.thresholds.size)
     return np.array(arms, dtype=np.int64), rewards, table
-
-
-def netcdf_bytes(dataset: xr.Dataset) -> bytes:
-    """The content of a netCDF file.
-
-    Made in memory, so that a full disk is met by one plain write: HDF5 itself crashes the
-    process when it cannot write.
-    """
-    import h5netcdf
-    from xarray.backends import H5NetCDFStore
-
-    stream = io.BytesIO()
-    with h5netcdf.File(stream, "w") as file:
-        dataset.dump_to_store(H5NetCDFStore(file))
-    return stream.getvalue()
 
 
 def _from_netcdf(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
@@ -203,7 +187,7 @@ def _from_netcdf(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
         raise ValueError(f"arms: expected those of the problem, {ours}, got {theirs}")
     arms = stored.arm.values
     if arms.dtype.kind in "UOT":
-        arms = np.array([_find_arm(problem, str(name)) for name in arms], dtype=np.int64)
+        arms = np.array([find_arm(problem, str(name)) for name in arms], dtype=np.int64)
     costs = stored.cost.values if "cost" in stored else None
     if costs is not None and "constraint" in stored.coords:
         wanted = list(map(str, problem.coords["constraint"].tolist()))
@@ -215,11 +199,11 @@ def _from_netcdf(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
     return arms, stored.reward.values, costs
 
 
-def _find_arm(problem: Problem, name: str) -> int:
+def find_arm(problem: Problem, name: str) -> int:
     """The index of the arm of this name; an index will do where no name is a number."""
     names = list(map(str, problem.coords["arm"].tolist()))
     if name in names:
         return names.index(name)
     if name.isdecimal() and not any(known.isdecimal() for known in names):
         return _check.index("arm", int(name), len(names), "arm")
-    raise ValueError(unknown("arm", name, names))
+    raise ValueError(f"arm: {unknown('arm', name, names)}")

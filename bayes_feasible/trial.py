@@ -4,16 +4,15 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
 from bayes_feasible import _check
-from bayes_feasible._content import build, from_document, to_document
+from bayes_feasible._content import build, from_document, to_document, unknown
 from bayes_feasible._ledger import Ledger
-from bayes_feasible.history import History
+from bayes_feasible.history import History, find_arm
 from bayes_feasible.instance import Instance
 from bayes_feasible.journal import WAIT, Event, Journal, warn
 from bayes_feasible.posterior import Posterior
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from bayes_feasible.trial_status import Status
 
 KIND = "trial of bayes-feasible"
-NAMED = 8  # arms that a message lists
 
 
 class Trial:
@@ -377,26 +375,16 @@ class Trial:
     def _arms(self, arm: Any) -> Any:
         """Arm indices for names, one or many; indices as they are."""
         if isinstance(arm, str):
-            return self.find_arm(arm)
+            return find_arm(self.problem, arm)
         if isinstance(arm, list | tuple | np.ndarray) and any(isinstance(a, str) for a in arm):
-            known = len(self.problem.arms)
-            return np.array(
-                [
-                    self.find_arm(a) if isinstance(a, str) else _check.index("arm", a, known, "arm")
-                    for a in arm
-                ],
-                dtype=np.int64,
-            )
+            return np.array([self._arm(a) for a in arm], dtype=np.int64)
         return arm
 
-    def find_arm(self, name: str) -> int:
-        """The index of the arm of this name; an index will do where no name is a number."""
-        names = [str(known) for known in self.problem.coords["arm"].tolist()]
-        if name in names:
-            return names.index(name)
-        if name.isdecimal() and not any(known.isdecimal() for known in names):
-            return _check.index("arm", int(name), len(names), "arm")
-        raise ValueError(f"arm: {_unknown('arm', name, names)}")
+    def _arm(self, arm: Any) -> int:
+        """The index of one arm by its name or index."""
+        if isinstance(arm, str):
+            return find_arm(self.problem, arm)
+        return _check.index("arm", arm, len(self.problem.arms), "arm")
 
     def _costs(self, cost: Any, single: bool) -> Any:
         """Costs in the order of the constraints."""
@@ -405,7 +393,7 @@ class Trial:
             given = {str(name): value for name, value in cost.items()}
             for name in given:
                 if name not in names:
-                    raise ValueError(f"cost: {_unknown('constraint', name, names)}")
+                    raise ValueError(f"cost: {unknown('constraint', name, names)}")
             missing = [name for name in names if name not in given]
             if missing:
                 raise ValueError(f"cost: nothing for {', '.join(missing)}")
@@ -435,7 +423,7 @@ def _make_rule(
     from bayes_feasible.rules import RULES
 
     if not isinstance(name, str) or name not in RULES:
-        raise ValueError(f"rule: {_unknown('rule', str(name), list(RULES))}")
+        raise ValueError(f"rule: {unknown('rule', str(name), list(RULES))}")
     given = dict(settings)
     if "allocation_followed" in given:  # as a rule calls its `allocation` once it has one
         given["allocation"] = given.pop("allocation_followed")
@@ -443,7 +431,7 @@ def _make_rule(
     known.remove("recommendation")
     for key in given:
         if key not in known:
-            raise ValueError(f"{name}: {_unknown('option', key, known)}")
+            raise ValueError(f"{name}: {unknown('option', key, known)}")
     rule = RULES[name](problem, seed, **given)
     if "allocation_followed" in settings:
         rule._state.plan[:] = settings["allocation_followed"]  # not scaled to sum 1 once more
@@ -458,17 +446,6 @@ def _learn(rule: "Rule", tell: Event) -> None:
     costs = np.array(tell["costs"], dtype=float).reshape(len(tell["arms"]), -1)
     for arm, reward, row in zip(tell["arms"], tell["rewards"], costs, strict=True):
         _engine.learn(rule._geometry, rule._state, rule._work, arm, reward, row)
-
-
-def _unknown(what: str, got: str, known: list[str]) -> str:
-    """A message about an unknown name, with the nearest known one or the first few."""
-    if not known:
-        return f"unknown {what} {got!r}: there are none"
-    near = get_close_matches(got, known, 1)
-    if near:
-        return f"unknown {what} {got!r}; did you mean {near[0]!r}?"
-    more = f", ... ({len(known)} in all)" if len(known) > NAMED else ""
-    return f"unknown {what} {got!r}; expected one of {', '.join(known[:NAMED])}{more}"
 
 
 def _listed(names: list[str]) -> str:

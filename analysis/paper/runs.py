@@ -23,7 +23,7 @@ from numba import njit
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from bayes_feasible._atomic import replaced
+from bayes_feasible._atomic import write_netcdf
 from bayes_feasible._choose import recommend_drawn
 from bayes_feasible._content import to_document
 from bayes_feasible._engine import mean_best
@@ -243,8 +243,7 @@ def kept(
     dataset.attrs |= {"settings": settings, "settings_hash": fingerprint(settings)}
     smaller = {"zlib": True, "complevel": 4}
     encoding = {name: smaller for name in dataset.data_vars if dataset[name].dtype.kind in "fib"}
-    with replaced(path) as temporary:
-        dataset.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
+    write_netcdf(path, dataset, encoding=encoding)
     report(f"{path.name}: written")
     return dataset
 

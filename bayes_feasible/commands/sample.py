@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayes_feasible._atomic import write_netcdf
 from bayes_feasible.commands import _output as output
 from bayes_feasible.commands import _state as state
 
@@ -88,10 +89,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"bayes-feasible sample: {error}", file=sys.stderr)
         return BROKE_OFF
     if options.out is not None:
-        from bayes_feasible._atomic import replaced
-
-        with replaced(options.out) as temporary:
-            tree.to_netcdf(temporary, engine="h5netcdf")
+        write_netcdf(options.out, tree)
     if options.json:
         fields = output.plain(_fields(tree, alternative))
         print(json.dumps(fields, indent=2, ensure_ascii=False))

@@ -261,7 +261,7 @@ def _from_csv(trial: "Trial", path: str) -> tuple[list[int], list[float], list[l
 
     try:
         content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        return read_pulls(content.decode("utf-8"), trial.problem, trial.find_arm)
+        return read_pulls(content.decode("utf-8"), trial.problem)
     except OSError as error:
         raise OSError(f"{path}: cannot be read ({error.strerror})") from error
     except ValueError as error:

@@ -1,8 +1,7 @@
 """Which arm to pull next: a compiled step for each rule, and the loop around it.
 
-`choose_...` names an arm and moves the state on; `run_...` is the whole experiment: choose, pull,
-learn. `ask`/`tell` and `simulate` go through the same `choose_...` and `learn`. The steps are
-written into their loops before compilation, so that a loop is compiled once, not once a layer.
+`choose_...` names an arm and moves the state on. It has two doors for Python: `ask_...` is one
+step, `run_...` is the whole experiment: choose, pull, learn.
 """
 
 from typing import NamedTuple
@@ -29,7 +28,7 @@ from bayes_feasible._engine import (
     solve,
 )
 from bayes_feasible._hedge import adahedge, weigh
-from bayes_feasible._span import INNER
+from bayes_feasible._span import BORROWER, DOOR
 
 
 class Options(NamedTuple):
@@ -43,7 +42,7 @@ class Options(NamedTuple):
     restart: int = 0  # 1 doubles: forget weights at rounds 1, 2, 4, ...; 2 forgets the data too
 
 
-@njit(**INNER)
+@njit(**BORROWER)
 def pull_for(geo, state, work, candidate):
     """The arm to pull to learn about a candidate: itself, or what lowers its variance most."""
     if geo.shared == 1:
@@ -60,7 +59,7 @@ def pull_for(geo, state, work, candidate):
     return best
 
 
-@njit(**INNER)
+@njit(**BORROWER)
 def leader_or_random(candidate_means, thresholds, rng):
     """The empirical best feasible candidate; a random one if none looks feasible."""
     leader = mean_best(candidate_means, thresholds)
@@ -69,7 +68,7 @@ def leader_or_random(candidate_means, thresholds, rng):
     return leader
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**BORROWER)
 def nearest_event(bounds):
     """The event whose nearest parameters the pulls so far tell apart most slowly, or NOBODY."""
     nearest, least = NOBODY, np.inf
@@ -82,7 +81,7 @@ def nearest_event(bounds):
     return nearest
 
 
-@njit(**INNER)
+@njit(**BORROWER)
 def lowest(values):
     """The index of the smallest value."""
     best = 0
@@ -92,7 +91,7 @@ def lowest(values):
     return best
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**BORROWER)
 def separate(geo, state, work, leader, event):
     """Loss of each arm: minus what a pull tells of the event's nearest parameters.
 
@@ -123,7 +122,7 @@ def separate(geo, state, work, leader, event):
             work.loss[arm] -= weight * inner(geo.arms, arm, spare, row) ** 2
 
 
-@njit(**INNER, forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def drawn_loss(arms, draw, loss):
     """Loss of each arm against the parameters drawn: `-Σ_b <x, draw_b>²`."""
     for arm in range(len(arms)):
@@ -132,7 +131,7 @@ def drawn_loss(arms, draw, loss):
             loss[arm] -= inner(arms, arm, draw, b) ** 2
 
 
-@njit(**INNER)
+@njit(**BORROWER)
 def hedge(rate, losses, weights, gap, loss):
     """Move the max-learner on."""
     if rate > 0.0:
@@ -143,7 +142,7 @@ def hedge(rate, losses, weights, gap, loss):
         gap[0] = adahedge(losses, weights, gap[0], loss)
 
 
-@njit(**INNER)
+@njit(**BORROWER)
 def track(lag, shares, design, explore):
     """The arm that lags most behind its cumulative share of shares mixed with exploration."""
     best = 0
@@ -155,7 +154,7 @@ def track(lag, shares, design, explore):
     return best
 
 
-@njit(**INNER)
+@njit(**BORROWER)
 def restart(options, geo, state, work):
     """Forget the weights at rounds 1, 2, 4, ..., and the data too if the options say so."""
     rounds = state.clock[0] - 1
@@ -170,7 +169,7 @@ def restart(options, geo, state, work):
             refresh(geo, state, work)
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(**BORROWER)
 def choose_game(options, geo, state, work, rng):
     """BLFAIPS and PEPS: a draw from the alternative set against the max-learner's weights."""
     state.clock[0] += 1
@@ -186,7 +185,7 @@ def choose_game(options, geo, state, work, rng):
     return arm
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(**BORROWER)
 def choose_best_response(options, geo, state, work, rng):
     """The nearest alternative against the max-learner's weights, tracked.
 
@@ -208,7 +207,7 @@ def choose_best_response(options, geo, state, work, rng):
     return arm
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(**BORROWER)
 def choose_top_two(options, geo, state, work, rng):
     """A leader from one draw, a challenger from a draw under which the leader is not best."""
     state.clock[0] += 1
@@ -235,7 +234,7 @@ def choose_top_two(options, geo, state, work, rng):
     return pull_for(geo, state, work, challenger)
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(**BORROWER)
 def choose_thompson(options, geo, state, work, rng):
     """The best feasible candidate of one posterior draw."""
     state.clock[0] += 1
@@ -248,14 +247,14 @@ def choose_thompson(options, geo, state, work, rng):
     return pull_for(geo, state, work, candidate)
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(**BORROWER)
 def choose_fixed(options, geo, state, work, rng):
     """An arm drawn from one allocation."""
     state.clock[0] += 1
     return pick(state.plan, 1.0, rng)
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(**BORROWER)
 def choose_plug_in(options, geo, state, work, rng):
     """Track the plan, which is made outside; see `plan_due`."""
     state.clock[0] += 1
@@ -263,13 +262,13 @@ def choose_plug_in(options, geo, state, work, rng):
     return track(state.lag, state.plan, geo.design, explore)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**DOOR, _nrt=False)
 def plan_due(state):
     """Whether PlugIn must solve for its allocation before the next round."""
     return state.clock[0] + 1 >= state.clock[3]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
 def recommend_drawn(geo, state, work, rng):
     """The best feasible candidate of one posterior draw, or NOBODY."""
     draw_posterior(rng, state.lower, 1.0, work.spare, work.draw)
@@ -284,7 +283,7 @@ class World(NamedTuple):
     noise: Array  # (1 + constraint,)
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(**BORROWER)
 def pull(geo, state, work, world, reward_rng, cost_rng, arm, seen):
     """Pull an arm and learn from it.
 
@@ -297,7 +296,13 @@ def pull(geo, state, work, world, reward_rng, cost_rng, arm, seen):
     learn(geo, state, work, arm, reward, seen)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
+def ask_game(options, geo, state, work, rng):
+    """One step."""
+    return choose_game(options, geo, state, work, rng)
+
+
+@njit(**DOOR)
 def run_game(options, geo, state, work, rng, world, reward_rng, cost_rng, rounds):
     """So many rounds of BLFAIPS or PEPS; returns how many."""
     seen = np.empty(world.costs.shape[1])
@@ -307,7 +312,13 @@ def run_game(options, geo, state, work, rng, world, reward_rng, cost_rng, rounds
     return rounds
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
+def ask_best_response(options, geo, state, work, rng):
+    """One step."""
+    return choose_best_response(options, geo, state, work, rng)
+
+
+@njit(**DOOR)
 def run_best_response(options, geo, state, work, rng, world, reward_rng, cost_rng, rounds):
     """So many rounds of BestResponse; returns how many."""
     seen = np.empty(world.costs.shape[1])
@@ -317,7 +328,13 @@ def run_best_response(options, geo, state, work, rng, world, reward_rng, cost_rn
     return rounds
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
+def ask_top_two(options, geo, state, work, rng):
+    """One step."""
+    return choose_top_two(options, geo, state, work, rng)
+
+
+@njit(**DOOR)
 def run_top_two(options, geo, state, work, rng, world, reward_rng, cost_rng, rounds):
     """So many rounds of TopTwo; returns how many."""
     seen = np.empty(world.costs.shape[1])
@@ -327,7 +344,13 @@ def run_top_two(options, geo, state, work, rng, world, reward_rng, cost_rng, rou
     return rounds
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
+def ask_thompson(options, geo, state, work, rng):
+    """One step."""
+    return choose_thompson(options, geo, state, work, rng)
+
+
+@njit(**DOOR)
 def run_thompson(options, geo, state, work, rng, world, reward_rng, cost_rng, rounds):
     """So many rounds of LinearThompson; returns how many."""
     seen = np.empty(world.costs.shape[1])
@@ -337,7 +360,13 @@ def run_thompson(options, geo, state, work, rng, world, reward_rng, cost_rng, ro
     return rounds
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
+def ask_fixed(options, geo, state, work, rng):
+    """One step."""
+    return choose_fixed(options, geo, state, work, rng)
+
+
+@njit(**DOOR)
 def run_fixed(options, geo, state, work, rng, world, reward_rng, cost_rng, rounds):
     """So many rounds of pulls from one allocation; returns how many."""
     seen = np.empty(world.costs.shape[1])
@@ -347,7 +376,13 @@ def run_fixed(options, geo, state, work, rng, world, reward_rng, cost_rng, round
     return rounds
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
+def ask_plug_in(options, geo, state, work, rng):
+    """One step."""
+    return choose_plug_in(options, geo, state, work, rng)
+
+
+@njit(**DOOR)
 def run_plug_in(options, geo, state, work, rng, world, reward_rng, cost_rng, rounds):
     """Rounds of PlugIn until a new plan is due; returns how many."""
     seen = np.empty(world.costs.shape[1])

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise
 from bayes_feasible._normal import log_ndtr, tail_excess
-from bayes_feasible._span import INNER
+from bayes_feasible._span import BORROWER, DOOR
 from bayes_feasible.problem import Problem
 
 REFRESH = 4096
@@ -137,7 +137,7 @@ def scratch(geometry: Geometry) -> Work:
     )
 
 
-@njit(**INNER, forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def forward(lower, vectors, row, result, to):
     """`result[to] = L^-1 vectors[row]`, where `lower` is L with its diagonal inverted.
 
@@ -150,7 +150,7 @@ def forward(lower, vectors, row, result, to):
         result[to, i] = total * lower[i, i]
 
 
-@njit(**INNER, forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def backward(lower, vectors, row, result, to):
     """`result[to] = L^-T vectors[row]`."""
     for i in range(len(lower) - 1, -1, -1):
@@ -160,7 +160,7 @@ def backward(lower, vectors, row, result, to):
         result[to, i] = total * lower[i, i]
 
 
-@njit(**INNER, forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def inner(left, row, right, other):
     """Inner product of two rows."""
     total = 0.0
@@ -169,7 +169,7 @@ def inner(left, row, right, other):
     return total
 
 
-@njit(**INNER, forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def solve(lower, vectors, row, spare, result, to):
     """`result[to] = V^-1 v` for the row `v`; returns `v V^-1 v`. `spare[HALF]` is used."""
     forward(lower, vectors, row, spare, HALF)
@@ -177,7 +177,7 @@ def solve(lower, vectors, row, spare, result, to):
     return inner(spare, HALF, spare, HALF)
 
 
-@njit(**INNER, forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def update_triangle(lower, vectors, row):
     """Turn the triangle of `V` into that of `V + v v^T` for the row `v`, which is used up."""
     for k in range(len(lower)):
@@ -190,7 +190,7 @@ def update_triangle(lower, vectors, row):
             vectors[row, i] = cosine * vectors[row, i] - sine * lower[i, k]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR, _nrt=False)
 def refresh(geo, state, work):
     """Compute everything that is kept from the counts and sums alone."""
     arms, rank = geo.arms.shape
@@ -216,7 +216,7 @@ def refresh(geo, state, work):
             state.candidate_means[b, z] = inner(geo.candidates, z, state.means, b)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR, _nrt=False)
 def learn(geo, state, work, arm, reward, costs):
     """Take in one pull."""
     rank, spare = geo.arms.shape[1], work.spare
@@ -249,7 +249,7 @@ def learn(geo, state, work, arm, reward, costs):
             state.variances[z] = inner(spare, HALF, spare, HALF)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR, _nrt=False)
 def mean_best(candidate_means, thresholds):
     """The candidate of highest mean reward among those that look feasible, or NOBODY."""
     best, value = NOBODY, -np.inf
@@ -263,7 +263,7 @@ def mean_best(candidate_means, thresholds):
     return best
 
 
-@njit(**INNER, forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def draw_posterior(rng, lower, root, spare, draw):
     """Deviations of a posterior draw from the means, over the noise, times `root`."""
     for b in range(len(draw)):
@@ -272,13 +272,13 @@ def draw_posterior(rng, lower, root, spare, draw):
         backward(lower, spare, VECTOR, draw, b)
 
 
-@njit(**INNER, forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def drawn_value(candidates, candidate_means, draw, noise, block, z):
     """Mean reward or cost of a candidate under drawn parameters."""
     return candidate_means[block, z] + noise[block] * inner(candidates, z, draw, block)
 
 
-@njit(**INNER)
+@njit(**BORROWER)
 def drawn_best(candidates, candidate_means, draw, noise, thresholds):
     """The best feasible candidate under drawn parameters, or NOBODY."""
     best, value = NOBODY, -np.inf
@@ -296,7 +296,7 @@ def drawn_best(candidates, candidate_means, draw, noise, thresholds):
     return best
 
 
-@njit(**INNER)
+@njit(**BORROWER)
 def measure_distances(candidates, lower, variances, leader, spare, distance):
     """Posterior variances (over the noise) of candidates' differences to the leader.
 
@@ -313,7 +313,7 @@ def measure_distances(candidates, lower, variances, leader, spare, distance):
             distance[z] = inner(spare, HALF, spare, HALF)
 
 
-@njit(**INNER, forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def bound(excess, noise, variance, root):
     """An excess in standard deviations; infinite where the variance is 0 and so it is known."""
     if variance > 0.0:
@@ -321,7 +321,7 @@ def bound(excess, noise, variance, root):
     return np.inf if excess > 0.0 else -np.inf
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def bound_events(geo, state, work, leader, root):
     """What each event asks of each block, in standard deviations, into `work.bounds`.
 
@@ -351,7 +351,7 @@ def bound_events(geo, state, work, leader, root):
             work.bounds[event, 1 + j] = bound(excess, geo.noise[1 + j], state.variances[z], root)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def weigh_events(bounds, log_probability):
     """Log-probabilities of the events; the largest is returned.
 
@@ -376,7 +376,7 @@ def weigh_events(bounds, log_probability):
     return top
 
 
-@njit(**INNER, forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def log_tails(bounds, event):
     """Log-probability of one event."""
     value = 0.0
@@ -386,7 +386,7 @@ def log_tails(bounds, event):
     return value
 
 
-@njit(**INNER, forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def weigh_chances(log_probability, top, chance):
     """Chances of the events relative to the likeliest, 0 for those that do not matter.
 
@@ -402,7 +402,7 @@ def weigh_chances(log_probability, top, chance):
     return total, matter
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def pick(shares, total, rng):
     """An index with probability proportional to its share; the shares have this total."""
     left = rng.random() * total
@@ -416,7 +416,7 @@ def pick(shares, total, rng):
     return last
 
 
-@njit(**INNER, forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def push(rng, draw, block, vectors, row, sign, spare, solved, square, least, root):
     """Move a draw to where `sign * v @ draw[block]` exceeds `least` standard deviations.
 
@@ -428,7 +428,7 @@ def push(rng, draw, block, vectors, row, sign, spare, solved, square, least, roo
         draw[block, i] += step * spare[solved, i]
 
 
-@njit(**INNER, forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def draw_event(geo, state, work, rng, leader, event, root):
     """Parameters given one event, into `work.draw`."""
     constraints, spare = geo.thresholds.size, work.spare
@@ -452,7 +452,7 @@ def draw_event(geo, state, work, rng, leader, event, root):
          work.bounds[event, 0], root)  # fmt: skip
 
 
-@njit(**INNER, forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def count_events(candidates, candidate_means, draw, noise, thresholds, chance, leader, event):
     """How many of the events that matter contain the draw; its own counts without asking."""
     constraints = thresholds.size
@@ -476,7 +476,7 @@ def count_events(candidates, candidate_means, draw, noise, thresholds, chance, l
     return count
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**BORROWER)
 def draw_alternative(geo, state, work, rng, leader, scale):
     """Parameters under which the leader is not best, into `work.draw`; the event, or NOBODY.
 

@@ -11,8 +11,10 @@ import math
 import numpy as np
 from numba import njit
 
+from bayes_feasible._span import BORROWER, DOOR
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+
+@njit(**BORROWER, forceinline=True)
 def weigh(losses, rate, weights):
     """Write the weights that cumulative losses and a learning rate give."""
     least, total = np.inf, 0.0
@@ -28,7 +30,7 @@ def weigh(losses, rate, weights):
         weights[i] /= total
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**BORROWER, forceinline=True)
 def mixability_gap(losses, rate, weights, loss):
     """What the weights lose on `loss` beyond the mix loss; `losses` are those before it."""
     least, expected, mixed = np.inf, 0.0, 0.0
@@ -57,13 +59,13 @@ def mixability_gap(losses, rate, weights, loss):
     return max(expected + least - (after - before) + math.log(new / old) / rate, 0.0)
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(**DOOR, forceinline=True)
 def learning_rate(experts, gap):
     """The rate that a cumulative mixability gap gives."""
     return math.log(experts) / gap if gap > 0.0 and experts > 1 else np.inf
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR, _nrt=False)
 def adahedge(losses, weights, gap, loss):
     """Take in one round's loss: losses and weights change in place, the new gap is returned."""
     gap += mixability_gap(losses, learning_rate(loss.size, gap), weights, loss)

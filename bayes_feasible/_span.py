@@ -13,13 +13,12 @@ from numba import njit
 
 # Sums may be re-ordered, which lets the compiler use vector registers; nothing else is relaxed.
 FAST = {"reassoc", "contract", "nsz"}
-# For what only compiled code calls: the door for Python would take as long to compile as the rest.
-INNER: dict[str, Any] = {
-    "cache": True,
-    "error_model": "numpy",
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-}
+# How functions are compiled. A door is called from Python. What only compiled code calls is inner:
+# a door would take as long to compile as the rest. A borrower makes no array and keeps none, so
+# nobody need count references to them, which would take longer than the work on small ones.
+DOOR: dict[str, Any] = {"cache": True, "error_model": "numpy"}
+INNER: dict[str, Any] = {**DOOR, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+BORROWER: dict[str, Any] = {**INNER, "_nrt": False}
 # An arm closer than this to the span of the chosen ones is not needed as a basis vector, unless
 # there is no better one.
 COLLINEAR = 1e-9
@@ -93,7 +92,7 @@ def coordinates(arms, vectors, rank):
     return _coordinates(np.array(arms), np.array(vectors), rank)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
 def _coordinates(arms, vectors, rank):
     """The compiled part of `coordinates`."""
     number, features = arms.shape
@@ -176,14 +175,14 @@ def _largest_first(size):
     return order
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
 def triangle(arms, weights):
     r"""Lower triangle L and feature order with :math:`V_w = L L^\top` in that order."""
     lower, order, _ = least_squares(arms, weights, np.empty((arms.shape[0], 0)))
     return lower, order
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
 def least_squares(arms, weights, right):
     r"""Factor of a weighted least-squares problem, and its right-hand sides turned with it.
 
@@ -238,7 +237,7 @@ def least_squares(arms, weights, right):
     return work[:rank, :rank].copy(), order, work[rank:, :rank].copy()
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
 def whiten(lower, order, vectors):
     r"""Rows :math:`L^{-1} v`, so that inner products become :math:`v^\top V_w^{-1} v'`."""
     number, rank = vectors.shape
@@ -250,7 +249,7 @@ def whiten(lower, order, vectors):
     return white
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
 def unwhiten(lower, order, white):
     r"""The vector :math:`L^{-\top} s`: after `whiten` this completes :math:`V_w^{-1} v`."""
     row, solved = white.copy(), np.empty_like(white)
@@ -261,7 +260,7 @@ def unwhiten(lower, order, white):
     return solved
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
 def unwhiten_rows(lower, order, white):
     """`unwhiten` for each row."""
     solved = np.empty_like(white)

@@ -39,7 +39,7 @@ class BLFAIPS(Rule):
     """
 
     settings: ClassVar[tuple[str, ...]] = ("eta", "exploration", "arm_norm", "parameter_radius")
-    _step = staticmethod(_choose.choose_game)
+    _step = staticmethod(_choose.ask_game)
     _loop = staticmethod(_choose.run_game)
 
     def __init__(
@@ -151,7 +151,7 @@ class LinearThompson(Rule):
     Where the arms are not the candidates, the arm that lowers that candidate's variance most.
     """
 
-    _step = staticmethod(_choose.choose_thompson)
+    _step = staticmethod(_choose.ask_thompson)
     _loop = staticmethod(_choose.run_thompson)
 
     def _configure(self, problem: Problem | Instance) -> Options:
@@ -179,7 +179,7 @@ class TopTwo(Rule):
     """
 
     settings: ClassVar[tuple[str, ...]] = ("beta", "select", "exploration")
-    _step = staticmethod(_choose.choose_top_two)
+    _step = staticmethod(_choose.ask_top_two)
     _loop = staticmethod(_choose.run_top_two)
 
     def __init__(
@@ -227,7 +227,7 @@ class FixedAllocation(Rule):
     """
 
     settings: ClassVar[tuple[str, ...]] = ("allocation_followed",)
-    _step = staticmethod(_choose.choose_fixed)
+    _step = staticmethod(_choose.ask_fixed)
     _loop = staticmethod(_choose.run_fixed)
 
     def __init__(
@@ -294,7 +294,7 @@ class BestResponse(Rule):
     """
 
     settings: ClassVar[tuple[str, ...]] = ("exploration",)
-    _step = staticmethod(_choose.choose_best_response)
+    _step = staticmethod(_choose.ask_best_response)
     _loop = staticmethod(_choose.run_best_response)
 
     def __init__(
@@ -318,7 +318,7 @@ class PlugIn(BestResponse):
     It is solved for again at rounds that grow by a half; see `BestResponse` for the parameters.
     """
 
-    _step = staticmethod(_choose.choose_plug_in)
+    _step = staticmethod(_choose.ask_plug_in)
     _loop = staticmethod(_choose.run_plug_in)
 
     def _plan(self) -> None:

@@ -15,6 +15,24 @@ FALSE_ALARM = 1e-5  # of each comparison of laws
 DRAWS = 20_000
 
 
+def door(inner):
+    """A compiled function that only compiled code can call, for Python."""
+
+    @njit
+    def call(*arguments):
+        return inner(*arguments)
+
+    return call
+
+
+bound_events, weigh_events, pick = map(
+    door, (_engine.bound_events, _engine.weigh_events, _engine.pick)
+)
+draw_one, nearest_event, separate = map(
+    door, (draw_alternative, _choose.nearest_event, _choose.separate)
+)
+
+
 @njit
 def draw_many(geometry, state, work, rng, leader, scale, draws, events):
     """Deviations from the means over the noise, and the events they come from."""
@@ -49,7 +67,7 @@ class Learner:
         return bf.Posterior.from_sums(self.problem, self.state.counts, sums[:, 0], sums[:, 1:])
 
     def bounds(self, leader, scale=1.0):
-        _engine.bound_events(self.geometry, self.state, self.work, leader, np.sqrt(scale))
+        bound_events(self.geometry, self.state, self.work, leader, np.sqrt(scale))
         return self.work.bounds
 
     def draws(self, leader, scale, size, seed):
@@ -229,7 +247,7 @@ def test_event_probabilities_are_those_of_the_alternative(name, scale):
         alternative = bf.Alternative(problem, leader)
         expected = alternative.event_log_probabilities(learner.posterior, scale=scale).values
         learner.bounds(leader, scale)
-        top = _engine.weigh_events(learner.work.bounds, learner.work.log_probability)
+        top = weigh_events(learner.work.bounds, learner.work.log_probability)
         number = np.concatenate([np.arange(binding), binding + alternative.rivals])
         found = learner.work.log_probability[number]
         matters = expected >= expected.max() - 59
@@ -289,7 +307,7 @@ def test_nearest_event_and_its_losses(name, pulls):
     if leader is None:  # then the means are themselves alternatives to any leader
         leader = 0
     bounds = learner.bounds(leader)
-    event = _choose.nearest_event(bounds)
+    event = nearest_event(bounds)
     name_found, exponent, loss = nearest_by_alternative(learner, leader)
     alternative = bf.Alternative(problem, leader)
     binding = int(np.isfinite(problem.thresholds).sum())
@@ -297,7 +315,7 @@ def test_nearest_event_and_its_losses(name, pulls):
     assert alternative.events[event if event < binding else rival] == name_found
     assert_allclose(np.sum(np.maximum(bounds[event], 0.0) ** 2) / 2, exponent, rtol=1e-8)
     if exponent > 0:
-        _choose.separate(learner.geometry, learner.state, learner.work, leader, event)
+        separate(learner.geometry, learner.state, learner.work, leader, event)
         assert_allclose(learner.work.loss, loss, rtol=1e-7, atol=1e-9 * np.abs(loss).max())
 
 
@@ -310,7 +328,7 @@ def test_losses_where_the_means_lie_in_the_event():
     inside = np.flatnonzero(np.all(bounds <= 0, axis=1) & (bounds[:, 0] > -np.inf))
     assert inside.size
     event = int(inside[0])
-    _choose.separate(learner.geometry, learner.state, learner.work, leader, event)
+    separate(learner.geometry, learner.state, learner.work, leader, event)
     covariance = learner.posterior.covariance
     vectors = [problem.arms[event - 1] - problem.arms[leader], problem.arms[event - 1]]
     loss = -sum((problem.arms @ covariance @ a) ** 2 / (a @ covariance @ a) for a in vectors)
@@ -326,7 +344,7 @@ def test_zero_vector_as_leader_and_as_rival():
             alternative = bf.Alternative(problem, leader)
             expected = alternative.event_log_probabilities(learner.posterior).values
             learner.bounds(leader)
-            _engine.weigh_events(learner.work.bounds, learner.work.log_probability)
+            weigh_events(learner.work.bounds, learner.work.log_probability)
             number = np.concatenate([[0], 1 + alternative.rivals])
             matters = expected >= expected.max() - 59
             assert_allclose(learner.work.log_probability[number][matters], expected[matters],
@@ -341,12 +359,12 @@ def test_zero_vector_as_leader_and_as_rival():
 def test_zero_vector_alone_has_no_alternative():
     problem = bf.Problem([[1.0], [0.0]], 0.5, candidates=[[0.0]])
     learner = learnt(problem, 4)
-    draws = _engine.draw_alternative(
+    draws = draw_one(
         learner.geometry, learner.state, learner.work, np.random.default_rng(0), 0, 1.0
     )
     assert draws == NOBODY
     learner.bounds(0)
-    assert _choose.nearest_event(learner.work.bounds) == NOBODY
+    assert nearest_event(learner.work.bounds) == NOBODY
 
 
 def test_copies_of_the_leader_are_no_alternatives():
@@ -380,7 +398,7 @@ def test_copies_of_a_rival_are_counted_once():
 
 def test_one_candidate_without_constraint_has_no_alternative():
     learner = learnt(problem_of(2, 1, 0), 3)
-    event = _engine.draw_alternative(
+    event = draw_one(
         learner.geometry, learner.state, learner.work, np.random.default_rng(0), 0, 1.0
     )
     assert event == NOBODY
@@ -389,7 +407,7 @@ def test_one_candidate_without_constraint_has_no_alternative():
 def test_pick_follows_the_shares():
     shares = np.array([0.0, 0.2, 0.0, 0.5, 0.3, 0.0])
     rng = np.random.default_rng(14)
-    picked = [_engine.pick(shares, 1.0, rng) for _ in range(20_000)]
+    picked = [pick(shares, 1.0, rng) for _ in range(20_000)]
     counts = np.bincount(picked, minlength=6)
     assert_array_equal(counts[shares == 0], 0)
     assert stats.chisquare(counts[shares > 0], 20_000 * shares[shares > 0]).pvalue > FALSE_ALARM

@@ -9,15 +9,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from bayes_feasible import _choose
 from bayes_feasible._check import Array
-from bayes_feasible._choose import (
-    choose_best_response,
-    choose_fixed,
-    choose_game,
-    choose_thompson,
-    choose_top_two,
-)
 from bayes_feasible._engine import learn
+from bayes_feasible._span import BORROWER, DOOR
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import FILMS
 from bayes_feasible.rule import Rule
@@ -80,7 +75,7 @@ class Shown(NamedTuple):
 # in every process, for Numba keeps no functions on the disk that hold others.
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(**BORROWER)
 def show(geo, state, work, shown, reward_rng, cost_rng, arm, seen):
     """Pull a film and learn from it."""
     rating = shown.ratings[arm, int(reward_rng.random() * shown.counts[arm])]
@@ -88,57 +83,57 @@ def show(geo, state, work, shown, reward_rng, cost_rng, arm, seen):
     learn(geo, state, work, arm, rating, seen)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
 def run_game(options, geo, state, work, rng, shown, reward_rng, cost_rng, rounds):
     """So many rounds of rules that step as `choose_game` does."""
     seen = np.empty(1)
     for _ in range(rounds):
-        arm = choose_game(options, geo, state, work, rng)
+        arm = _choose.choose_game(options, geo, state, work, rng)
         show(geo, state, work, shown, reward_rng, cost_rng, arm, seen)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
 def run_thompson(options, geo, state, work, rng, shown, reward_rng, cost_rng, rounds):
     """So many rounds of rules that step as `choose_thompson` does."""
     seen = np.empty(1)
     for _ in range(rounds):
-        arm = choose_thompson(options, geo, state, work, rng)
+        arm = _choose.choose_thompson(options, geo, state, work, rng)
         show(geo, state, work, shown, reward_rng, cost_rng, arm, seen)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
 def run_top_two(options, geo, state, work, rng, shown, reward_rng, cost_rng, rounds):
     """So many rounds of rules that step as `choose_top_two` does."""
     seen = np.empty(1)
     for _ in range(rounds):
-        arm = choose_top_two(options, geo, state, work, rng)
+        arm = _choose.choose_top_two(options, geo, state, work, rng)
         show(geo, state, work, shown, reward_rng, cost_rng, arm, seen)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
 def run_fixed(options, geo, state, work, rng, shown, reward_rng, cost_rng, rounds):
     """So many rounds of rules that step as `choose_fixed` does."""
     seen = np.empty(1)
     for _ in range(rounds):
-        arm = choose_fixed(options, geo, state, work, rng)
+        arm = _choose.choose_fixed(options, geo, state, work, rng)
         show(geo, state, work, shown, reward_rng, cost_rng, arm, seen)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
 def run_best_response(options, geo, state, work, rng, shown, reward_rng, cost_rng, rounds):
     """So many rounds of rules that step as `choose_best_response` does."""
     seen = np.empty(1)
     for _ in range(rounds):
-        arm = choose_best_response(options, geo, state, work, rng)
+        arm = _choose.choose_best_response(options, geo, state, work, rng)
         show(geo, state, work, shown, reward_rng, cost_rng, arm, seen)
 
 
 LOOPS: dict[Any, Any] = {
-    choose_game: run_game,
-    choose_thompson: run_thompson,
-    choose_top_two: run_top_two,
-    choose_fixed: run_fixed,
-    choose_best_response: run_best_response,
+    _choose.ask_game: run_game,
+    _choose.ask_thompson: run_thompson,
+    _choose.ask_top_two: run_top_two,
+    _choose.ask_fixed: run_fixed,
+    _choose.ask_best_response: run_best_response,
 }
 
 

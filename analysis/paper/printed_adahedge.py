@@ -13,12 +13,13 @@ import numpy as np
 from numba import njit
 
 from bayes_feasible._choose import Options, choose_game, pull
+from bayes_feasible._span import BORROWER, DOOR
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
 from bayes_feasible.rules import BLFAIPS
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR, _nrt=False)
 def printed_update(weights, loss, gap):
     """Weights after one round of the printed update, in place; the new gap is returned."""
     least, expected, total = np.inf, 0.0, 0.0
@@ -40,7 +41,7 @@ def printed_update(weights, loss, gap):
     return gap + max(expected - mixed, 0.0)
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(**BORROWER)
 def choose_printed(options, geo, state, work, rng):
     """A round of BLFAIPS; then its weights are replaced by the printed ones, kept in the plan.
 
@@ -57,7 +58,13 @@ def choose_printed(options, geo, state, work, rng):
     return arm
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**DOOR)
+def ask_printed(options, geo, state, work, rng):
+    """One step."""
+    return choose_printed(options, geo, state, work, rng)
+
+
+@njit(**DOOR)
 def run_printed(options, geo, state, work, rng, world, reward_rng, cost_rng, rounds):
     """So many rounds; returns how many."""
     seen = np.empty(world.costs.shape[1])
@@ -79,7 +86,7 @@ class PrintedAdaHedge(BLFAIPS):
     """
 
     settings: ClassVar[tuple[str, ...]] = (*BLFAIPS.settings, "overwrite")
-    _step = staticmethod(choose_printed)
+    _step = staticmethod(ask_printed)
     _loop = staticmethod(run_printed)
 
     def __init__(

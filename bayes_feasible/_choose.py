@@ -28,7 +28,7 @@ from bayes_feasible._engine import (
     solve,
 )
 from bayes_feasible._hedge import adahedge, weigh
-from bayes_feasible._span import BORROWER, DOOR
+from bayes_feasible._span import BORROWER, BORROWING_DOOR, DOOR
 
 
 class Options(NamedTuple):
@@ -262,7 +262,7 @@ def choose_plug_in(options, geo, state, work, rng):
     return track(state.lag, state.plan, geo.design, explore)
 
 
-@njit(**DOOR, _nrt=False)
+@njit(**BORROWING_DOOR)
 def plan_due(state):
     """Whether PlugIn must solve for its allocation before the next round."""
     return state.clock[0] + 1 >= state.clock[3]

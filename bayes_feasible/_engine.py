@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise
 from bayes_feasible._normal import log_ndtr, tail_excess
-from bayes_feasible._span import BORROWER, DOOR
+from bayes_feasible._span import BORROWER, BORROWING_DOOR
 from bayes_feasible.problem import Problem
 
 REFRESH = 4096
@@ -190,7 +190,7 @@ def update_triangle(lower, vectors, row):
             vectors[row, i] = cosine * vectors[row, i] - sine * lower[i, k]
 
 
-@njit(**DOOR, _nrt=False)
+@njit(**BORROWING_DOOR)
 def refresh(geo, state, work):
     """Compute everything that is kept from the counts and sums alone."""
     arms, rank = geo.arms.shape
@@ -216,7 +216,7 @@ def refresh(geo, state, work):
             state.candidate_means[b, z] = inner(geo.candidates, z, state.means, b)
 
 
-@njit(**DOOR, _nrt=False)
+@njit(**BORROWING_DOOR)
 def learn(geo, state, work, arm, reward, costs):
     """Take in one pull."""
     rank, spare = geo.arms.shape[1], work.spare
@@ -249,7 +249,7 @@ def learn(geo, state, work, arm, reward, costs):
             state.variances[z] = inner(spare, HALF, spare, HALF)
 
 
-@njit(**DOOR, _nrt=False)
+@njit(**BORROWING_DOOR)
 def mean_best(candidate_means, thresholds):
     """The candidate of highest mean reward among those that look feasible, or NOBODY."""
     best, value = NOBODY, -np.inf

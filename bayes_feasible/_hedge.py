@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
-from bayes_feasible._span import BORROWER, DOOR
+from bayes_feasible._span import BORROWER, BORROWING_DOOR, DOOR
 
 
 @njit(**BORROWER, forceinline=True)
@@ -65,7 +65,7 @@ def learning_rate(experts, gap):
     return math.log(experts) / gap if gap > 0.0 and experts > 1 else np.inf
 
 
-@njit(**DOOR, _nrt=False)
+@njit(**BORROWING_DOOR)
 def adahedge(losses, weights, gap, loss):
     """Take in one round's loss: losses and weights change in place, the new gap is returned."""
     gap += mixability_gap(losses, learning_rate(loss.size, gap), weights, loss)

@@ -545,13 +545,26 @@ def test_one_part_on_its_own_and_the_table_of_all(tmp_path, monkeypatch, capsys)
     assert all("--only end_of_optimism" in row.command for row in table[:-1])
 
 
-def test_theory_is_kept_like_the_rest(tmp_path, monkeypatch):
-    asked_for = []
-    monkeypatch.setattr(theory, "claims", lambda quick: [asked_for.append(quick), ROW][1:])
-    for repetitions in (100, 100, 101):
-        found = experiments.report(tmp_path, repetitions, ["theory"], workers=0, say=silent)
-        assert found == [ROW]
-    assert asked_for == [True, False]
+def test_theory_is_kept_piece_by_piece(tmp_path, monkeypatch):
+    proved, fails = [], ["tails"]
+
+    def prove(quick, *, pieces):
+        if pieces == fails:
+            fails.clear()
+            raise OSError("the disk is full")
+        proved.append((*pieces, quick))
+        return [replace(ROW, name=pieces[0])]
+
+    monkeypatch.setattr(theory, "claims", prove)
+    monkeypatch.setattr(theory, "PIECES", {"bound": None, "tails": None})
+    run = partial(experiments.report, tmp_path, only=["theory"], workers=0, say=silent)
+    with pytest.raises(OSError, match="full"):
+        run(100)
+    assert [claim.name for claim in run(100)] == ["bound", "tails"]
+    run(100)
+    assert proved == [("bound", True), ("tails", True)]
+    run(101)  # enough repetitions for the full version
+    assert proved[2:] == [("bound", False), ("tails", False)]
 
 
 def test_mistakes_are_told(tmp_path, capsys):

@@ -131,20 +131,31 @@ def _piece(study: Study, executor: Executor | None) -> Piece:
 def _theory(folder: Path, quick: bool, executor: Executor | None) -> Callable[[], list[Claim]]:
     """A function that gives the rows on theory.
 
-    They are long work for one process, which is begun here, beside the experiments.
+    They are long work, which is begun here, beside the experiments. Each piece is kept when done.
     """
     from bayes_feasible.analysis.paper import theory
 
-    path = folder / f"theory_{'quick' if quick else 'full'}.json"
-    if path.exists():
-        return lambda: _stored(path)
-    future = executor.submit(theory.claims, quick) if executor else None
+    size = "quick" if quick else "full"
+    paths = {name: folder / f"theory_{size}_{name}.json" for name in theory.PIECES}
+    missing = [(path, quick, name) for name, path in paths.items() if not path.exists()]
+    futures = [executor.submit(_prove, *work) for work in missing] if executor else []
 
     def finish() -> list[Claim]:
-        _write(path, future.result() if future else theory.claims(quick))
-        return _stored(path)
+        for future in futures:
+            future.result()
+        if executor is None:
+            for work in missing:
+                _prove(*work)
+        return [claim for path in paths.values() for claim in _stored(path)]
 
     return finish
+
+
+def _prove(path: Path, quick: bool, name: str) -> None:
+    """Write the rows of one piece of theory."""
+    from bayes_feasible.analysis.paper import theory
+
+    _write(path, theory.claims(quick, pieces=[name]))
 
 
 def _write(path: Path, rows: Sequence[Claim]) -> None:

@@ -13,13 +13,13 @@ import numpy as np
 from numba import njit
 
 from bayes_feasible._choose import Options, choose_game, pull
-from bayes_feasible._span import BORROWER, DOOR
+from bayes_feasible._span import BORROWER, BORROWING_DOOR, DOOR
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
 from bayes_feasible.rules import BLFAIPS
 
 
-@njit(**DOOR, _nrt=False)
+@njit(**BORROWING_DOOR)
 def printed_update(weights, loss, gap):
     """Weights after one round of the printed update, in place; the new gap is returned."""
     least, expected, total = np.inf, 0.0, 0.0

@@ -49,7 +49,8 @@ def claims(quick: bool, seed: int = 0, pieces: Sequence[str] = tuple(PIECES)) ->
     unknown = [name for name in pieces if name not in PIECES]
     if unknown:
         raise ValueError(f"pieces: expected some of {list(PIECES)}, got {unknown[0]!r}")
-    bar = tqdm(pieces, desc="theory", unit="piece", disable=not sys.stderr.isatty())
+    quiet = len(pieces) < 2 or not sys.stderr.isatty()
+    bar = tqdm(pieces, desc="theory", unit="piece", disable=quiet)
     return [claim for name in bar for claim in PIECES[name](quick, seed)]
 
 

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import replace
 from multiprocessing import get_context
@@ -73,17 +73,15 @@ def report(
         raise ValueError(f"repetitions: expected at least 2, got {repetitions}")
     folder.mkdir(parents=True, exist_ok=True)
     with _pool(workers) as executor:
-        proved = _theory(folder, repetitions <= QUICK, executor) if THEORY in only else None
         for name in PARTS:
             if name not in only:
                 continue
             command = _command(name, repetitions)
             say(f"{name}: {command}")
-            rows = (
-                proved()
-                if proved and name == THEORY
-                else run_part(EXPERIMENTS[name], folder, repetitions, command, executor, say)
-            )
+            if name == THEORY:
+                rows = _theory(folder, repetitions <= QUICK, executor, say)
+            else:
+                rows = run_part(EXPERIMENTS[name], folder, repetitions, command, executor, say)
             _write(folder / f"claims_{name}.json", rows)
     claims = [claim for name in PARTS for claim in _stored(folder / f"claims_{name}.json")]
     table.write(claims, folder)
@@ -128,34 +126,32 @@ def _piece(study: Study, executor: Executor | None) -> Piece:
     return Piece(study.name, study.settings(), make)
 
 
-def _theory(folder: Path, quick: bool, executor: Executor | None) -> Callable[[], list[Claim]]:
-    """A function that gives the rows on theory.
-
-    They are long work, which is begun here, beside the experiments. Each piece is kept when done.
-    """
+def _theory(
+    folder: Path, quick: bool, executor: Executor | None, say: Callable[[str], None]
+) -> list[Claim]:
+    """The rows on theory; each piece is kept when it is done."""
     from bayes_feasible.analysis.paper import theory
 
     size = "quick" if quick else "full"
     paths = {name: folder / f"theory_{size}_{name}.json" for name in theory.PIECES}
-    missing = [(path, quick, name) for name, path in paths.items() if not path.exists()]
-    futures = [executor.submit(_prove, *work) for work in missing] if executor else []
-
-    def finish() -> list[Claim]:
-        for future in futures:
-            future.result()
-        if executor is None:
-            for work in missing:
-                _prove(*work)
-        return [claim for path in paths.values() for claim in _stored(path)]
-
-    return finish
+    missing = [name for name, path in paths.items() if not path.exists()]
+    if executor is None:
+        for name in missing:
+            say(_prove(paths[name], quick, name))
+    else:
+        futures = [executor.submit(_prove, paths[name], quick, name) for name in missing]
+        for future in as_completed(futures):
+            say(future.result())
+    return [claim for path in paths.values() for claim in _stored(path)]
 
 
-def _prove(path: Path, quick: bool, name: str) -> None:
-    """Write the rows of one piece of theory."""
+def _prove(path: Path, quick: bool, name: str) -> str:
+    """Write the rows of one piece of theory; returns what to say of it."""
     from bayes_feasible.analysis.paper import theory
 
+    start = time.perf_counter()
     _write(path, theory.claims(quick, pieces=[name]))
+    return f"  {path.name}: written ({time.perf_counter() - start:.0f} s)"
 
 
 def _write(path: Path, rows: Sequence[Claim]) -> None:

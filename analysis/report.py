@@ -77,6 +77,18 @@ DIAGNOSTICS = [
      "sampling; it should be small beside the interval."),
 ]  # fmt: skip
 
+# What the page takes from `summary.nc`.
+VARIABLES = (
+    *("rule", "verdict", "explanation", "trouble", "log_error", "accuracy", "efficiency"),
+    *("distance", "relative_rate", "relative_lower", "relative_upper", "bounded_lower"),
+    *("bounded_upper", "local_exponent", "local_lower", "local_upper", "allocation"),
+    "optimal_allocation",
+)
+ATTRIBUTES = (
+    *("rate", "rate_lower", "rate_upper", "region", "probability", "replicates", "horizon"),
+    "best",
+)
+
 
 def write(folder: str | os.PathLike[str], path: str | os.PathLike[str] | None = None) -> Path:
     """Write the report of a study.
@@ -109,6 +121,10 @@ def render(folder: Path) -> str:
     summary = _dataset(folder / "summary.nc")
     if summary is None:
         raise ValueError(f"{folder}: no summary.nc, so this is not a finished study")
+    missing = [name for name in VARIABLES if name not in summary]
+    missing += [name for name in ATTRIBUTES if name not in summary.attrs]
+    if missing:
+        raise ValueError(f"{folder / 'summary.nc'}: not the summary of a study; no {missing[0]!r}")
     specification = _specification(folder)
     manifest = _manifest(folder)
     boards = {path.stem: _dataset(path) for path in sorted(folder.glob("scoreboard*.nc"))}

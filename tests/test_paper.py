@@ -17,6 +17,7 @@ from bayes_feasible.analysis.paper import (
     ablations,
     claims,
     compare,
+    dependence,
     end_of_optimism,
     experiments,
     films,
@@ -271,8 +272,46 @@ def test_a_rule_that_learns_nothing_and_wins_too_is_named():
     text = compare.also_simple(data, "hero", ["rival"])
     assert text.startswith("Worth less: Uniform beats the same rivals")
     assert "(ahead)" in text
+    data["drawn"][0, 0] = noise[0, 0] + 0.1
+    assert compare.also_simple(data, "hero", ["rival"]).startswith("Uniform beats the same rivals")
     data["drawn"][0, 2] = noise[0, 2] + 0.1
     assert "do not beat all" in compare.also_simple(data, "hero", ["rival"])
+
+
+def settled(accuracies):
+    """Made-up data whose rules have these accuracies, by one draw and by the means."""
+    noise = 0.01 * np.random.default_rng(3).standard_normal((1, len(accuracies), 40, 1))
+    dims = ("instance", "rule", "replicate", "time")
+    levels = {"drawn": 0, "correct": 1}
+    return xr.Dataset(
+        {
+            name: (dims, noise + np.array([pair[i] for pair in accuracies.values()])[:, None, None])
+            for name, i in levels.items()
+        },
+        coords={"rule": list(accuracies), "time": [10]},
+    )
+
+
+def test_what_the_outcome_depends_on_is_told():
+    one = settled({"slow": (0.9, 0.2), "fast": (0.9, 0.9), "rival": (0.5, 0.5)})
+    many = settled({"slow": (0.9, 0.2), "fast": (0.9, 0.5), "rival": (0.5, 0.5)})
+    data = {("ball", "one instance"): one, ("ball", "average"): many}
+    found = dependence.comparisons(data, ["slow", "fast"], ["rival"])
+    assert len(found) == 8
+    # slow turns round with the recommendation in both; fast is level in one of four.
+    counts = {
+        name: (len(changed), turned, groups)
+        for name in dependence.FACTORS
+        for changed, turned, groups in [dependence.changes(found, name)]
+    }
+    assert counts == {"criterion": (3, 2, 4), "hero": (2, 1, 4), "instances": (1, 0, 4)}
+    row = dependence.dependence_claim(data, ["slow", "fast"], ["rival"], "Section 0", "make")
+    assert row.verdict == "does not hold: ahead and behind change places with the recommendation, η"
+    assert "averaging over instances: 1 of 4 change, 0 from ahead" in row.result
+    alone = {("ball", "one instance"): one.sel(rule=["fast", "rival"])}
+    row = dependence.dependence_claim(alone, ["fast"], ["rival"], "Section 0", "make")
+    assert row.verdict == "holds: no comparison changes"
+    assert "η" not in row.result
 
 
 # Definitions of the experiments
@@ -448,11 +487,12 @@ def small_report(tmp_path_factory):
 
 
 def few_samplers(repetitions, rounds):
-    """What `ablations.samplers` gives, exact draws in both places."""
+    """What `ablations.samplers` gives, exact draws in all places."""
     instance = bf.instances.end_of_optimism(0.1)
-    rules = dict.fromkeys((ablations.EXACT, ablations.MARKOV), partial(bf.BLFAIPS, eta=1.0))
+    rules = dict.fromkeys((ablations.EXACT, *ablations.MARKOV), partial(bf.BLFAIPS, eta=1.0))
     data = runs.run(Study("sampler", [instance], rules, (rounds,), repetitions))
-    return data.assign(seconds=("rule", [1e-6, 1e-3]))
+    seconds = np.outer([1e-6, 1e-3, 1e-4], [1.0, 1.1])
+    return data.assign(seconds=(("rule", "batch"), seconds))
 
 
 def test_every_part_gives_numbers_figures_and_claims(small_report):
@@ -599,16 +639,19 @@ def test_efficiencies_of_the_reference():
 
 
 @pytest.mark.slow
-def test_the_chain_inside_the_rule_draws_what_exact_draws_do():
-    from bayes_feasible.analysis.paper.pymc_rule import SLICE, Sampler
+@pytest.mark.parametrize(("method", "sweeps"), [("Slice", 4), ("Metropolis", 40)])
+def test_the_chain_inside_the_rule_draws_what_exact_draws_do(method, sweeps):
+    import pymc as pm
+
+    from bayes_feasible.analysis.paper.pymc_rule import Sampler
 
     instance = bf.instances.end_of_optimism(0.3)
     posterior = bf.Posterior(instance.problem)
     arms = [0, 1, 2, 3, 4] * 4
     posterior.update(arms, *instance.pull(arms, seed=1))
-    sampler, point, drawn = Sampler(instance.problem, SLICE), None, []
+    sampler, point, drawn = Sampler(instance.problem, getattr(pm, method)), None, []
     for _ in range(1500):
-        point = sampler.draw(posterior, 0, point, 4)
+        point = sampler.draw(posterior, 0, point, sweeps)
         drawn.append([*point["theta_reward"], *point["theta_cost"][0]])
     exact = bf.Alternative(instance.problem, 0).sample(posterior, 20_000, seed=2)
     truth = np.column_stack([exact.theta_reward.values[0], exact.theta_cost.values[0, :, 0]])

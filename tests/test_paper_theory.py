@@ -74,6 +74,14 @@ def test_quoted_and_share():
         assert expected in theory_text.share(successes, 40)
 
 
+def test_a_quantile_has_an_interval():
+    found = stats.quantile_test(np.arange(1.0, 301), q=0, p=0.95).confidence_interval(0.95)
+    expected = f"(95 % interval {found.low:g} to {found.high:g})"
+    assert theory_text.quantile(np.arange(300, 0, -1), 0.95).endswith(expected)
+    assert theory_text.quantile(range(30), 0.95).endswith("to ∞)")
+    assert theory_text.quantile([0.25] * 100, 0.5, ".3f").startswith("0.250 (")
+
+
 def test_compatible():
     rng = np.random.default_rng(1)
     values = rng.standard_normal(100)
@@ -457,6 +465,16 @@ def test_likelihood_remainder_is_the_supremum(optimism):
 @pytest.fixture(scope="module")
 def watched(optimism):
     return watch(optimism, [100, 1000, 5000], seed_of(4))
+
+
+def test_how_fast_a_root_mean_square_falls():
+    times, size = np.array([10.0, 100.0, 1000.0]), np.array([1.0, 2.0, 3.0, 4.0])
+    same_shape = size[:, np.newaxis] * times**-0.7
+    assert theory_regret.falling_speed(times, same_shape) == "0.70 ± 0.00"
+    # With one row the speed is its own slope, so leaving out each of two gives the two slopes.
+    two = np.array([times**-0.4, times**-0.6])
+    expected = abs(0.6 - 0.4) / 2
+    assert theory_regret.falling_speed(times, two).endswith(f"± {expected:.2f}")
 
 
 def test_regret_terms_add_up(optimism, watched):

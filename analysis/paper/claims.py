@@ -13,9 +13,11 @@ NOTE = """\
 A number after ± is one standard error. Rules meet the same noise, so differences between rules
 are taken run by run, and their standard error is that of the mean difference; in averages over
 instances the unit is the instance. A difference counts as clear from three standard errors on.
-"By one draw" is the paper's recommendation, the best feasible candidate of one posterior draw;
-"by the means" is that of the posterior means; "over the run" averages over the rounds. Numbers
-said to be exact are derived, not sampled.
+"By one draw" is the paper's recommendation, the best feasible candidate of one posterior draw; to
+be less noisy, each run's score is the share of 16 such draws that are right. "By the means" is the
+best feasible candidate of the posterior means; "over the run" averages over the rounds. Where all n
+runs have the same score their spread is 0, and 1/n stands for the standard error. Numbers said to
+be exact are derived, not sampled.
 """
 
 HEADINGS = {

@@ -178,18 +178,20 @@ def judge(standings: Sequence[tuple[str, str, str]]) -> str:
 def also_simple(data: xr.Dataset, hero: str, rivals: Sequence[str]) -> str:
     """Whether sampling without learning beats the same rivals, and what the hero adds to it."""
     criterion = AT_END[0]
-    able = [
-        simple
-        for simple in SIMPLE
-        if simple in data.rule.values
-        and all(difference(data, simple, r, criterion).standing == "ahead" for r in rivals)
-    ]
-    gains = {s: difference(data, hero, s, criterion) for s in SIMPLE if s in data.rule.values}
+    known = [simple for simple in SIMPLE if simple in data.rule.values]
+
+    def beats_all(rule: str) -> bool:
+        return all(difference(data, rule, r, criterion).standing == "ahead" for r in rivals)
+
+    able = [simple for simple in known if beats_all(simple)]
+    gains = {simple: difference(data, hero, simple, criterion) for simple in known}
     against = ", ".join(f"{s} {g.signed()} ({g.standing})" for s, g in gains.items())
     text = f"{hero} minus {against} by one draw"
-    if able:
-        return f"Worth less: {_list(able)} beat{'s' * (len(able) == 1)} the same rivals. {text}"
-    return f"{_list(gains)} do not beat all the same rivals. {text}"
+    if not able:
+        return f"{_list(gains)} do not beat all the same rivals. {text}"
+    verb = "beats" if len(able) == 1 else "beat"
+    opening = "Worth less: " if beats_all(hero) else ""
+    return f"{opening}{_list(able)} {verb} the same rivals without learning. {text}"
 
 
 def contest_claims(

@@ -14,6 +14,7 @@ from bayes_feasible.analysis.paper.compare import (
     estimate,
     size,
 )
+from bayes_feasible.analysis.paper.dependence import dependence_claim
 from bayes_feasible.analysis.paper.rule_sets import HEROES, PAPER_ETA, RIVALS, RULES, TIMES
 from bayes_feasible.analysis.paper.runs import Study
 from bayes_feasible.instances import end_of_optimism
@@ -50,7 +51,11 @@ def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
                 command,
             ),
         )
-    return [*rows, _near_optimum(data, command), _fifty(data, command)]
+    depends = dependence_claim(
+        {(f"α = {alpha}", "one instance"): data[f"end_of_optimism_{alpha}"] for alpha in ALPHAS},
+        HEROES, RIVALS, "Section 6.1", command,
+    )  # fmt: skip
+    return [*rows, depends, _near_optimum(data, command), _fifty(data, command)]
 
 
 def _near_optimum(data: Mapping[str, xr.Dataset], command: str) -> Claim:

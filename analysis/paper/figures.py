@@ -11,9 +11,12 @@ from matplotlib.figure import Figure
 
 from bayes_feasible.analysis.figures import COLOURS, STYLE
 from bayes_feasible.analysis.paper.compare import CRITERIA, difference, units
+from bayes_feasible.analysis.paper.rule_sets import RULES
 
 BAND = 2.0  # standard deviations of the average, as in the paper
 LINES = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
+LOOKS = [(colour, line) for line in LINES for colour in COLOURS]
+LOOK = dict(zip(RULES, LOOKS, strict=False))  # a rule looks the same in every figure
 
 
 def accuracy(data: xr.Dataset, title: str, *, pulled: bool = False) -> Figure:
@@ -61,7 +64,7 @@ def efficiency(data: xr.Dataset, title: str) -> Figure:
 
 
 def differences(
-    data: Mapping[str, xr.Dataset], heroes: Sequence[str], rivals: Sequence[str]
+    data: Mapping[str, xr.Dataset], heroes: Sequence[str], rivals: Sequence[str], title: str
 ) -> Figure:
     """Accuracy of each hero minus that of each rival: one panel a criterion and hero."""
     with mpl.rc_context(STYLE):
@@ -73,8 +76,10 @@ def differences(
                 axes.set_title(f"{hero}: {criterion.name}", fontsize=10)
         for axes in grid[-1]:
             axes.set_xlabel("difference of accuracy")
+        grid[0][0].invert_yaxis()  # shared: the first setting is on top everywhere
         handles, labels = grid[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+        figure.suptitle(f"{title} (bars: ±2 standard errors)", fontsize=11)
         return figure
 
 
@@ -93,7 +98,7 @@ def _forest(
     axes.grid(alpha=0.25, axis="x")
 
 
-def ablation(data: Mapping[str, xr.Dataset]) -> Figure:
+def ablation(data: Mapping[str, xr.Dataset], title: str) -> Figure:
     """Accuracy and efficiency at the end for each variant, one row of panels a study."""
     measures = {"drawn": "accuracy, one draw", "correct": "accuracy, means",
                 "efficiency": "efficiency"}  # fmt: skip
@@ -110,21 +115,22 @@ def ablation(data: Mapping[str, xr.Dataset]) -> Figure:
                 axes.errorbar(values.mean("unit"), places, xerr=BAND * error, fmt="o",
                               color=COLOURS[0], markersize=4)  # fmt: skip
                 axes.set_yticks(places, list(one.rule.values))
-                axes.set(title=f"{name}: {label}", xlim=(0, 1))
+                axes.set(title=f"{name}: {label}", xlim=(-0.02, 1.02))
                 axes.grid(alpha=0.25)
                 axes.title.set_fontsize(9)
-            row[0].invert_yaxis()
+            row[0].set_ylim(len(one.rule) - 0.5, -0.5)
+        figure.suptitle(f"{title} (bars: ±2 standard errors)", fontsize=11)
         return figure
 
 
 def _curves(axes: Axes, values: xr.DataArray) -> None:
-    for i, rule in enumerate(values.rule.values):
+    spare = iter(LOOKS[len(LOOK) :])
+    for rule in map(str, values.rule.values):
+        colour, line = LOOK[rule] if rule in LOOK else next(spare)
         one = values.sel(rule=rule)
         mean = one.mean("unit")
         band = BAND * one.std("unit", ddof=1) / np.sqrt(one.sizes["unit"])
-        colour = COLOURS[i % len(COLOURS)]
-        axes.plot(one.time, mean, color=colour, linestyle=LINES[i // len(COLOURS)],
-                  linewidth=1.6, label=str(rule))  # fmt: skip
+        axes.plot(one.time, mean, color=colour, linestyle=line, linewidth=1.6, label=rule)
         axes.fill_between(one.time, mean - band, mean + band, color=colour, alpha=0.18, lw=0)
 
 

@@ -12,6 +12,7 @@ from bayes_feasible.analysis.paper.compare import (
     AT_END,
     Contest,
     accuracies,
+    also_simple,
     difference,
     size,
 )
@@ -91,8 +92,9 @@ def _unknown(found: xr.Dataset, label: str, what: str, command: str) -> list[Cla
                 f"BLFAIPS beats PEPS where T is unknown and doubling {how} ({label})",
                 "Section 6.3, figure on unknown T",
                 f"{what}; restarts after 1, 2, 4, ..., {RESTART} pulls",
-                f"{contest.text()}" + (f". Around the last restart, by one draw: {around}"),
-                contest.verdict(),
+                contest.text()
+                + (f". Around the last restart, by one draw: {around}" if around else ""),
+                f"{contest.verdict()}. {also_simple(found, PAPER_ETA, (rule,))}",
                 command,
             )
         )

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pymc as pm
 
 from bayes_feasible.adahedge import AdaHedge
 from bayes_feasible.alternative import Alternative
@@ -107,6 +106,3 @@ class SampledBLFAIPS(BLFAIPS):
         reward = arms @ (self.point["theta_reward"] - posterior.mean_reward) / problem.reward_noise
         cost = (self.point["theta_cost"] - posterior.mean_cost) @ arms.T
         return -(reward**2) - np.sum((cost / problem.cost_noise[:, np.newaxis]) ** 2, axis=0)
-
-
-SLICE = pm.Slice

@@ -1,6 +1,6 @@
 """Random arms in the unit ball: one instance as in the paper, and the average over many."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import xarray as xr
 from matplotlib.figure import Figure
@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from bayes_feasible.analysis.paper import figures
 from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.compare import Contest, contest_claims, judge, size
+from bayes_feasible.analysis.paper.dependence import dependence_claim
 from bayes_feasible.analysis.paper.rule_sets import HEROES, RIVALS, RULES, TIMES
 from bayes_feasible.analysis.paper.runs import Study
 from bayes_feasible.instances import random_ball
@@ -51,22 +52,28 @@ def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
                     command,
                 ),
             )
-    return [*(_over_all(data, hero, command) for hero in HEROES), *rows]
+    depends = dependence_claim(
+        {
+            (f"d = {d}, K = {k}", label): data[f"random_ball{kind}_d{d}_k{k}"]
+            for d, k in SETTINGS
+            for kind, label in (("", "one instance"), ("_average", "average"))
+        },
+        HEROES, RIVALS, "Section 6.2", command,
+    )  # fmt: skip
+    return [*(_over_all(data, hero, command) for hero in HEROES), depends, *rows]
 
 
 def _over_all(data: Mapping[str, xr.Dataset], hero: str, command: str) -> Claim:
     """The claim as the paper puts it: faster for every number of arms and of dimensions."""
-    standings, parts = [], []
+    standings: list[tuple[str, str, str]] = []
+    parts = []
     for kind in ("", "_average"):
         for d, k in SETTINGS:
             found = Contest(data[f"random_ball{kind}_d{d}_k{k}"], hero, RIVALS).standings()
+            standings += found
             label = f"d = {d}, K = {k}" + (", average" if kind else ", one instance")
-            standings += [(label, f"{rival} ({criterion})", s) for criterion, rival, s in found]
-            count = {w: sum(s == w for *_, s in found) for w in ("ahead", "level", "behind")}
-            parts.append(f"{label}: " + ", ".join(f"{n} {w}" for w, n in count.items()))
-    verdict = judge([(label, "rivals", s) for label, _, s in standings])
-    count = {w: sum(s == w for *_, s in standings) for w in ("ahead", "level", "behind")}
-    opening = verdict.split(":")[0]
+            parts.append(f"{label}: " + ", ".join(f"{n} {w}" for w, n in _tally(found).items()))
+    opening, count = judge(standings).split(":")[0], _tally(standings)
     return Claim(
         f"{hero} converges faster than LinTS and Top-Two for all K and d",
         "Section 6.2",
@@ -79,6 +86,12 @@ def _over_all(data: Mapping[str, xr.Dataset], hero: str, command: str) -> Claim:
     )
 
 
+def _tally(standings: Sequence[tuple[str, str, str]]) -> dict[str, int]:
+    """How many standings are of each kind."""
+    found = [standing for *_, standing in standings]
+    return {kind: found.count(kind) for kind in ("ahead", "level", "behind")}
+
+
 def pictures(data: Mapping[str, xr.Dataset]) -> dict[str, Figure]:
     """One figure for each setting, and all differences at a glance."""
     drawn = {}
@@ -87,5 +100,7 @@ def pictures(data: Mapping[str, xr.Dataset]) -> dict[str, Figure]:
             name = f"random_ball{kind}_d{d}_k{k}"
             drawn[name] = figures.accuracy(data[name], f"Unit ball, d = {d}, K = {k}: {label}")
     averages = {f"d = {d}, K = {k}": data[f"random_ball_average_d{d}_k{k}"] for d, k in SETTINGS}
-    drawn["random_ball_differences"] = figures.differences(averages, HEROES, RIVALS)
+    drawn["random_ball_differences"] = figures.differences(
+        averages, HEROES, RIVALS, "Unit ball, average of instances: accuracy minus that of others"
+    )
     return drawn

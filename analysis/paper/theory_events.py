@@ -23,6 +23,7 @@ from bayes_feasible.analysis.paper.theory_text import (
     command,
     judged,
     mean_and_error,
+    quantile,
     quoted,
     share,
 )
@@ -299,8 +300,8 @@ def _claim_exploration(
             setting + ": from which round on it holds, as printed and with the factor t^(3/4) "
             "that the next lemma uses; and T_1(δ)",
             f"as printed from round {int(printed.max())} on in every run; with t^(3/4) not before "
-            f"the end in {share(never, runs)}, from round {int(np.median(explored))} in the "
-            f"median run and {int(np.quantile(explored, 0.95))} in 95 %; T_1 = {literal:g} as "
+            f"the end in {share(never, runs)}, from round {quantile(explored, 0.5)} in the median "
+            f"run and {quantile(explored, 0.95)} in 95 %; T_1 = {literal:g} as "
             f"printed, for λ^G is 0 for {int((problem.design == 0).sum())} of "
             f"{len(problem.arms)} arms; over its support T_1(1/T) < T only for T > {support:.2g} "
             "(exact)",
@@ -341,9 +342,10 @@ def _claim_leader(
         "After max(T_1 + 1, T_2) the empirical best is the best",
         "Lemmas 5.4 and E.4",
         setting + ": the last round with another empirical best; and T_2(1/T) at δ = 1/T",
-        f"last wrong round: median {np.median(last):,.0f}, 95 % {np.quantile(last, 0.95):,.0f}, "
-        f"largest {last.max():,.0f}; in the last tenth {share(late, last.size)}; T_2(1/T) < T "
-        f"only for T > {promised:.2g} (exact, with the smallest coefficients there are)",
+        f"last wrong round: median {quantile(last, 0.5)}, in 95 % of runs by "
+        f"{quantile(last, 0.95)}, in these by {last.max():,.0f}; in the last tenth "
+        f"{share(late, last.size)}; T_2(1/T) < T only for T > {promised:.2g} (exact, "
+        "with the smallest coefficients there are)",
         judged(
             promised <= horizon,
             "holds",
@@ -397,7 +399,7 @@ def _claim_shortfall(
 ) -> Claim:
     values = "; ".join(
         f"T = {t:,}: {quoted(shortfall[:, i])}, 95 % of runs below "
-        f"{np.quantile(shortfall[:, i], 0.95):.3f}"
+        f"{quantile(shortfall[:, i], 0.95, '.3f')}"
         for i, t in enumerate(times)
     )
     falls = mean_and_error(shortfall[:, -2] - shortfall[:, -1])

@@ -46,6 +46,20 @@ def share(successes: int, trials: int, confidence: float = 0.95) -> str:
     return f"{successes}/{trials} ({interval})"
 
 
+def quantile(values: Any, level: float, digits: str = ",.0f") -> str:
+    """A quantile of independent values, with the two-sided 95 % interval of order statistics.
+
+    >>> quantile(range(1, 101), 0.5)
+    '50 (95 % interval 40 to 61)'
+    """
+    ordered = np.sort(np.asarray(values, dtype=float))
+    # So many of the values lie below the true quantile: a binomial number.
+    fewest, most = (int(n) for n in stats.binom.ppf([0.025, 0.975], ordered.size, level))
+    low = format(ordered[fewest - 1], digits) if fewest > 0 else "-∞"
+    high = format(ordered[most], digits) if most < ordered.size else "∞"
+    return f"{np.quantile(ordered, level):{digits}} (95 % interval {low} to {high})"
+
+
 def command(piece: str, quick: bool, seed: int) -> str:
     """What to type for the numbers of one piece."""
     return f"python -m {MODULE} {piece} --seed {seed}" + (" --quick" if quick else "")

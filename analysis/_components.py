@@ -7,7 +7,6 @@ posterior given the union, whose probability is :math:`\sum_i P_i \, E_i[1/N]`.
 
 import time
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pymc as pm
@@ -18,14 +17,12 @@ from scipy.special import logsumexp
 from bayes_feasible._check import Array
 from bayes_feasible._draws import labelled
 from bayes_feasible.analysis import _mcmc
+from bayes_feasible.analysis._bridge import bridge, event_map
 from bayes_feasible.analysis._tasks import Drawn, SamplerError, Task
 from bayes_feasible.analysis.yardstick import membership
 
 LEFT_OUT = 1e-4  # events with a smaller share of the total are not sampled
 SPARE = 1.02, 6.0  # proposals beyond the expected number: a factor, and standard deviations
-NAMES = ("theta_reward", "theta_cost", "log_weight")
-ROUNDING = 1e-9  # relative differences of weights that are all the same
-_MAPS: WeakKeyDictionary[pm.Model, Any] = WeakKeyDictionary()
 
 
 class Component(NamedTuple):
@@ -41,14 +38,14 @@ class Component(NamedTuple):
 def nutpie(task: Task) -> Drawn:
     """NUTS of nutpie, one event at a time."""
 
-    def run(model: pm.Model, event: int, draws: int) -> tuple[Array, xr.Dataset, float]:
+    def run(model: pm.Model, event: int, draws: int) -> tuple[xr.Dataset, xr.Dataset, float]:
         start = time.perf_counter()
         compiled = _mcmc.nutpie_model(model)
         compiling = time.perf_counter() - start
         drawn, statistics = _mcmc.nutpie_chains(
-            task, compiled, _anywhere(task, event), draws, 100 + event, **task.options
+            task, model, compiled, _anywhere(task, event), draws, 100 + event, **task.options
         )
-        return drawn["whitened"].values, statistics, compiling
+        return drawn, statistics, compiling
 
     return _together(task, run)
 
@@ -56,16 +53,16 @@ def nutpie(task: Task) -> Drawn:
 def nuts(task: Task) -> Drawn:
     """PyMC's NUTS, one event at a time."""
 
-    def run(model: pm.Model, event: int, draws: int) -> tuple[Array, xr.Dataset, float]:
+    def run(model: pm.Model, event: int, draws: int) -> tuple[xr.Dataset, xr.Dataset, float]:
         start = time.perf_counter()
         step = _mcmc.step_method(model, pm.NUTS, task.options)
         compiling = time.perf_counter() - start
         tree, before = _mcmc.sample(
             task, model, step, tune=task.tune, draws=draws, starts=_anywhere(task, event),
-            stream=100 + event,
+            names=_mcmc.free_names(model), stream=100 + event,
         )  # fmt: skip
-        whitened = tree["posterior"].to_dataset()["whitened"].values
-        return whitened, tree["sample_stats"].to_dataset(), compiling + before
+        statistics = tree["sample_stats"].to_dataset()
+        return tree["posterior"].to_dataset(), statistics, compiling + before
 
     return _together(task, run)
 
@@ -76,50 +73,31 @@ def _anywhere(task: Task, event: int) -> list[Array]:
     return [rng.standard_normal(shape) for _ in range(task.chains)]
 
 
-def _component(model: pm.Model, event: int, whitened: Array, statistics: xr.Dataset) -> Component:
-    """The event's probability is the reciprocal of the mean reciprocal weight."""
-    parameters, log_weight = _inside_event(model, whitened)
-    top = -log_weight.min()
-    reciprocal = np.exp(-log_weight - top)
-    value = -(np.log(reciprocal.mean()) + top)
-    error = 0.0
-    if np.ptp(reciprocal) > ROUNDING:
-        error = float(array_stats.mcse(reciprocal, method="mean")) / float(reciprocal.mean())
-    return Component(
-        event,
-        parameters,
-        np.full(len(whitened), value),
-        error,
-        _mcmc.trajectory_figures(statistics),
-    )
-
-
-def _inside_event(model: pm.Model, whitened: Array) -> tuple[Array, Array]:
-    """Parameters (chain, draw, parameter, feature) and log-weights (chain, draw)."""
-    if model not in _MAPS:
-        names = [name for name in NAMES if name in model.named_vars]
-        outputs = model.replace_rvs_by_values([model[name] for name in names])
-        _MAPS[model] = pm.compile(model.value_vars, outputs)
-    mapped = [_MAPS[model](point) for point in whitened.reshape(-1, *whitened.shape[2:])]
-    parameters = np.array([np.vstack(blocks) for *blocks, _ in mapped])
-    log_weight = np.array([float(weight) for *_, weight in mapped])
-    lead = whitened.shape[:2]
-    return parameters.reshape(*lead, *parameters.shape[1:]), log_weight.reshape(lead)
+def _component(
+    task: Task, model: pm.Model, event: int, draws: xr.Dataset, statistics: xr.Dataset
+) -> Component:
+    """Draws of an event, and its probability by a bridge to where they come from."""
+    into_event = event_map(model)
+    parameters, log_weight = into_event(draws)
+    base = into_event.base(log_weight.size, task.generator(70, event))
+    value, error = bridge(log_weight, base)
+    figures = _mcmc.trajectory_figures(statistics)
+    return Component(event, parameters, np.full(task.chains, value), error, figures)
 
 
 def _together(task: Task, run: Any) -> Drawn:
     """Sample the events that matter and put them together."""
     if task.alternative.problem.parameter_radius is not None:
-        raise ValueError("parameter_radius: the events of a bounded problem are no half-spaces")
+        raise SamplerError("parameter_radius: the events of a bounded problem are no half-spaces")
     expected = task.event_log_probabilities()
     proposals = proposals_needed(task, expected)
     events = sampled_events(expected)
     parts, compiling = [], 0.0
     for event in events:
         model = task.whitened("component", event)
-        whitened, statistics, seconds = run(model, event, proposals)
+        draws, statistics, seconds = run(model, event, proposals)
         compiling += seconds
-        parts.append(_component(model, event, whitened, statistics))
+        parts.append(_component(task, model, event, draws, statistics))
     return combine(task, parts, np.delete(expected, events), compiling)[0]
 
 

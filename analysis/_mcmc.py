@@ -5,12 +5,14 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import nutpie
 import pymc as pm
+import pytensor
 import xarray as xr
 from arviz_stats.base import array_stats
 
@@ -75,7 +77,9 @@ def _nutpie(task: Task, model: pm.Model, options: dict[str, Any]) -> Drawn:
     start = time.perf_counter()
     compiled = nutpie_model(model)
     compiling = time.perf_counter() - start
-    draws, statistics = nutpie_chains(task, compiled, task.starts(), task.draws, 3, **options)
+    draws, statistics = nutpie_chains(
+        task, model, compiled, task.starts(), task.draws, 3, **options
+    )
     attributes = {"compile_seconds": compiling, **trajectory_figures(statistics)}
     return Drawn(task.parameters(draws["whitened"].values), tidy(statistics), attributes)
 
@@ -117,7 +121,7 @@ def sample(
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        with model, warnings.catch_warnings():
+        with model, light_functions(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = pm.sample(
                 task.draws if draws is None else draws, tune=tune, chains=task.chains,
@@ -130,31 +134,60 @@ def sample(
     return tree, (first[0] if first else time.perf_counter()) - began
 
 
+def light_functions() -> AbstractContextManager[Any]:
+    """Functions made within are interpreted, not compiled.
+
+    PyMC makes some for every chain of every run, to read starts and to keep draws. They do next to
+    nothing; but compiled code is never freed, and many short runs would fill the memory with it.
+    """
+    return pytensor.config.change_flags(mode="FAST_COMPILE")
+
+
 def nutpie_model(model: pm.Model) -> Any:
     """The model compiled for nutpie, once; later calls only pass its present data."""
     if model not in _COMPILED:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            _COMPILED[model] = nutpie.compile_pymc_model(model, var_names=["whitened"])
+            _COMPILED[model] = nutpie.compile_pymc_model(model, var_names=free_names(model))
     compiled = _COMPILED[model]
     data = {shared.name: shared.get_value() for shared in compiled.shared_var_keys}
     return compiled.with_data(**data)
 
 
+def free_names(model: pm.Model) -> list[str]:
+    """The free variables: the whitened parameters and whatever else the model learns."""
+    return [variable.name for variable in model.free_RVs]
+
+
+def _flat(model: pm.Model, start: Array) -> Array:
+    """The coordinates of all free variables in a row; those beside `whitened` at PyMC's start."""
+    if len(model.free_RVs) == 1:
+        return start.ravel()
+    point = model.initial_point(0) | {"whitened": start}
+    values = [model.rvs_to_values[variable].name for variable in model.free_RVs]
+    return np.concatenate([np.ravel(point[name]) for name in values])
+
+
 def nutpie_chains(
-    task: Task, compiled: Any, starts: Sequence[Array], draws: int, stream: int, **options: Any
+    task: Task,
+    model: pm.Model,
+    compiled: Any,
+    starts: Sequence[Array],
+    draws: int,
+    stream: int,
+    **options: Any,
 ) -> tuple[xr.Dataset, xr.Dataset]:
     """Chains of nutpie, one after the other, for only so each gets a start of its own."""
     seeds = task.generator(stream).integers(2**31, size=task.chains).tolist()
     found = []
     for start, seed in zip(starts, seeds, strict=True):
-        flat = np.ascontiguousarray(start.ravel(), dtype=float)
+        flat = np.ascontiguousarray(_flat(model, start), dtype=float)
         own = dataclasses.replace(compiled, initial_point_func=lambda _, at=flat: at.copy())
         settings = {"draws": draws, "tune": max(task.tune, 1), "chains": 1, "cores": 1, **options}
         try:
             tree = nutpie.sample(own, seed=seed, progress_bar=False, save_warmup=False, **settings)
         except RuntimeError as error:
-            raise SamplerError(f"nutpie: {error}") from None
+            raise SamplerError(f"nutpie: {str(error).splitlines()[0]}") from None
         found.append(tree)
     chain = xr.DataArray(np.arange(task.chains), dims="chain", name="chain")
     groups = (

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-# Narrow first: one column and tables that scroll by themselves; figures side by side where there
-# is room. On paper nothing scrolls and no figure is torn apart.
+# Narrow first: one column and tables that scroll by themselves beside their first column; figures
+# side by side where there is room. On paper nothing scrolls and no figure is torn apart.
 CSS = """
 :root { color-scheme: light; --ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --wash: #f6f8fa; }
 * { box-sizing: border-box; }
@@ -38,17 +38,21 @@ figcaption { font-size: .92rem; margin-top: .5rem; }
 .scroll { overflow-x: auto; margin: .6rem 0; }
 table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--soft); padding-bottom: .3rem; }
+caption span { position: sticky; left: 0; display: inline-block; max-width: calc(100vw - 2rem); }
 th, td { padding: .3rem .45rem; border-bottom: 1px solid var(--line); text-align: right;
   vertical-align: top; }
 th { background: var(--wash); font-weight: 600; }
 td { white-space: nowrap; }
 th.word, td.word { text-align: left; }
-td.prose, th.prose { text-align: left; white-space: normal; min-width: 16rem; }
-tbody th { background: none; white-space: nowrap; }
+td.prose, th.prose { text-align: left; white-space: normal; min-width: 18rem;
+  overflow-wrap: anywhere; }
+tbody th { background: #fff; }
+thead th:first-child, tbody th { position: sticky; left: 0; }
 dt { font-weight: 600; margin-top: .6rem; } dd { margin: 0 0 0 1rem; }
 pre { background: var(--wash); border: 1px solid var(--line); border-radius: .4rem;
   padding: .7rem; overflow-x: auto; font-size: .85rem; line-height: 1.4; }
 @media (min-width: 60rem) {
+  tbody th { white-space: nowrap; }
   body { padding: 1.5rem 2rem; }
   .figures { grid-template-columns: 1fr 1fr; }
   .verdicts { grid-template-columns: 1fr 1fr; }
@@ -59,12 +63,12 @@ pre { background: var(--wash); border: 1px solid var(--line); border-radius: .4r
   .figures, .verdicts { display: block; }
   figure, .verdicts li { margin-bottom: 5mm; }
   figure img { max-width: 10.4cm; }
-  h2, h3 { break-after: avoid; }
+  h2, h3, dt { break-after: avoid; }
   tr { break-inside: avoid; }
   .scroll { overflow: visible; break-inside: avoid; }
   table { font-size: 7.5pt; } th, td { padding: .15rem .3rem; }
+  thead th:first-child, tbody th { position: static; }
   tbody th, td, td.prose { white-space: normal; min-width: 0; }
-  td.prose { overflow-wrap: anywhere; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 }
 """
@@ -125,7 +129,7 @@ def table(
     )
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
-        f"<caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n"
+        f"<caption><span>{escape(caption)}</span></caption>\n<thead><tr>{head}</tr></thead>\n"
         f"<tbody>\n{body}\n</tbody></table></div>"
     )
 

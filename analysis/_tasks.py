@@ -10,11 +10,13 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from bayes_feasible import models
 from bayes_feasible._check import Array
+from bayes_feasible._draws import block_radius
 from bayes_feasible.alternative import Alternative
 from bayes_feasible.models._events import half_spaces
 from bayes_feasible.models.reference import Reference, laplace
 from bayes_feasible.posterior import Posterior
 
+TRIES = 10_000  # to find a start within the parameter_radius
 START_SHARE = 0.05  # chains start in events at least this probable beside the likeliest
 _MODELS: dict[Any, pm.Model] = {}
 
@@ -115,10 +117,19 @@ class Task:
         order = np.argsort(-probability, kind="stable")
         near = [e for e in order if probability[e] >= probability.max() + np.log(START_SHARE)]
         rng = self.generator(2)
-        return [
-            _draw_in_event(self.reference(), self.alternative, int(near[chain % len(near)]), rng)
-            for chain in range(self.chains)
-        ]
+        return [self._start(int(near[chain % len(near)]), rng) for chain in range(self.chains)]
+
+    def _start(self, event: int, rng: np.random.Generator) -> Array:
+        """A whitened point in an event, and within the bounds on the parameters."""
+        radius = block_radius(self.alternative.problem)
+        for _ in range(TRIES):
+            point = _draw_in_event(self.reference(), self.alternative, event, rng)
+            if np.all(np.linalg.norm(self.parameters(point), axis=-1) <= radius):
+                return point
+        raise SamplerError(
+            f"starts: of {TRIES} draws in {self.alternative.events[event]!r} none lies within the "
+            "parameter_radius"
+        )
 
     def parameters(self, whitened: Array) -> Array:
         """Parameters (..., parameter, feature) of whitened ones (..., parameter, axis)."""

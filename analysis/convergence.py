@@ -3,15 +3,17 @@
 No rule can do better than the optimal rate Γ in the long run, so there are three answers: a rule
 *attains* Γ within a region of practical equivalence (its error curves say so, and its allocation
 is there too), stays *below* it, or is *undecided*, and then how long an experiment would tell.
-A rate above Γ, by more than chance explains, contradicts a theorem, so it is reported as a
-*fault*: of the regression or of the data.
+While an allocation improves, the error falls faster and faster, and the line that is fitted to its
+logarithm overshoots: a fitted rate above Γ is then told as such, and the rule is judged by what its
+allocation can reach. Where the allocation has not changed, a rate above Γ by more than chance
+explains contradicts a theorem, so it is reported as a *fault*: of the regression or of the data.
 """
 
 import math
 import textwrap
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -32,7 +34,17 @@ from bayes_feasible.analysis.decay import (
 from bayes_feasible.analysis.lower_bound import LowerBound as LowerBound
 from bayes_feasible.analysis.lower_bound import check as check
 from bayes_feasible.analysis.tables import text_table
-from bayes_feasible.analysis.verdicts import ATTAINS, BELOW, FAULT, UNDECIDED, UNDEFINED, words
+from bayes_feasible.analysis.verdicts import (
+    ATTAINS,
+    BELOW,
+    FAULT,
+    OVERSHOOT,
+    OVERSHOT,
+    UNDECIDED,
+    UNDEFINED,
+    overshot,
+    words,
+)
 from bayes_feasible.instance import Instance
 from bayes_feasible.models.rate_regression import POWER
 from bayes_feasible.rate import Rate, optimal_rate
@@ -71,6 +83,29 @@ class _Evidence:
         allowed = self.draws[self.draws <= 1]
         few = max(20, self.draws.size // 1000)
         return allowed if allowed.size >= few else np.sort(self.draws)[:few].clip(max=1.0)
+
+
+class _Approach(NamedTuple):
+    """How an allocation comes near the optimal one."""
+
+    horizon: float
+    arrival: float  # pulls after which its efficiency is within the region
+    efficiency: float  # at the horizon
+    moved: bool  # whether it has changed, by more than the region, while the rate was fitted
+
+    @classmethod
+    def of(cls, time: Any, efficiency: Array, unit: float, region: float) -> "_Approach":
+        moved = efficiency[-1] - efficiency[window(time, unit)][0] > region
+        arrival = _pulls_until(time, efficiency, region)
+        return cls(float(time[-1]), arrival, float(efficiency[-1]), bool(moved))
+
+    @property
+    def arrived(self) -> bool:
+        return self.arrival <= self.horizon
+
+    @property
+    def on_its_way(self) -> bool:
+        return self.horizon < self.arrival <= FARTHEST * self.horizon
 
 
 def summarise(
@@ -113,11 +148,11 @@ def summarise(
         `relative_rate` (in units of Γ) with its bounds and with `bounded_lower` and
         `bounded_upper` (given that nothing beats Γ), `within` (probability of the region, given
         the same), `above` (probability of a rate above Γ), `local_exponent` over the last decade
-        in units of Γ with its bounds, `final_efficiency`, `final_distance`, and the sampler's
-        diagnostics. Over (`rule`, `time`): means and bands of `log_error`, `accuracy`,
-        `efficiency`, `distance` (total variation between the allocation and the optimal one),
-        `decay` (-log p / t) and `slope` (the local exponent over the decade before), the last two
-        in units of Γ. Over (`rule`, `chain`, `draw`): `rate_draws`, in units of Γ.
+        in units of Γ with its bounds, `final_efficiency`, and the sampler's diagnostics. Over
+        (`rule`, `time`): means and bands of `log_error`, `accuracy`, `efficiency`, `distance`
+        (total variation between the allocation and the optimal one), `decay` (-log p / t) and
+        `slope` (the local exponent over the decade before), the last two in units of Γ. Over
+        (`rule`, `chain`, `draw`): `rate_draws`, in units of Γ.
     """
     _check_results(results, instance)
     region = _fraction("region", region)
@@ -291,46 +326,67 @@ def _judge(
         "within": float(np.mean(allowed >= 1 - region)),
         "above": float(np.mean(evidence.draws > 1)),
     }  # fmt: skip
-    return row | _verdict(evidence, row, time[-1], _pulls_until(time, efficiency, region), region)
+    approach = _Approach.of(time, efficiency, unit, region)
+    return row | _verdict(evidence, row["within"], approach, region)
 
 
 def _verdict(
-    evidence: _Evidence, row: dict[str, Any], horizon: float, arrival: float, region: float
+    evidence: _Evidence, within: float, approach: _Approach, region: float
 ) -> dict[str, Any]:
     low, high = evidence.interval
     sure = f"{100 * evidence.probability:g} % sure"
-    if float(np.quantile(evidence.draws, FALSE_ALARM)) > 1:
+    if _contradicts(evidence, approach):
         text = (
             f"the fit gives {evidence.mean:.3f} Γ, above what any rule can reach: the regression "
             "or the data are not to be trusted"
         )
         return {"verdict": FAULT, "explanation": text}
-    arrived = arrival <= horizon
-    if row["within"] >= evidence.probability and arrived:
+    if within >= evidence.probability and approach.arrived:
         worst = float(np.quantile(evidence.at_most_optimal, 1 - evidence.probability))
-        return {
-            "verdict": ATTAINS,
-            "explanation": f"{sure} that its rate is at least {_percent(worst, math.floor)} of Γ",
-        }
-    on_its_way = horizon < arrival <= FARTHEST * horizon
-    if high < 1 - region and not on_its_way:
+        text = f"{sure} that its rate is at least {_percent(worst, math.floor)} of Γ"
+        if low > 1 and approach.moved:
+            text = f"its allocation can reach {_percent(approach.efficiency)} of Γ; "
+            text += _overshoot(evidence)
+        return {"verdict": ATTAINS, "explanation": text}
+    if high < 1 - region and not approach.on_its_way:
         return {
             "verdict": BELOW,
             "explanation": f"{sure} that its rate is {_percent(max(low, 0.0), math.floor)} to "
             f"{_percent(high, math.ceil)} of Γ, and its allocation is not on the way to w*",
         }
+    return _undecided(evidence, within, approach, region)
+
+
+def _contradicts(evidence: _Evidence, approach: _Approach) -> bool:
+    """Whether the error falls faster than the theorem allows, by neither chance nor improvement."""
+    above = float(np.quantile(evidence.draws, FALSE_ALARM)) > 1
+    return above and not (approach.moved and (approach.arrived or approach.on_its_way))
+
+
+def _overshoot(evidence: _Evidence) -> str:
+    return (
+        f"the fitted {evidence.mean:.3f} Γ overshoots, as it does while an allocation improves "
+        "and the error falls faster and faster: nothing beats Γ"
+    )
+
+
+def _undecided(
+    evidence: _Evidence, within: float, approach: _Approach, region: float
+) -> dict[str, Any]:
+    low, high = evidence.interval
     lowest, highest = np.clip((low, high), 0.0, 1.0)  # nothing beats Γ
     possible = f"{_percent(lowest, math.floor)} to {_percent(highest, math.ceil)}"
     if lowest == highest:
         possible = _percent(highest)
-    enough = _pulls_to_tell(evidence, horizon, region)
-    if on_its_way and (arrival > enough or row["within"] >= evidence.probability):
-        needed = _round(arrival)
+    enough = _pulls_to_tell(evidence, approach.horizon, region)
+    if approach.on_its_way and (approach.arrival > enough or within >= evidence.probability):
+        needed = _round(approach.arrival)
         text = (
-            f"its rate may be {possible} of Γ in the long run; its allocation can reach "
-            f"{_percent(row['final_efficiency'])} so far and still improves: at the "
-            f"pace of the last decade it is within {100 * region:g} % after {_about(needed)} pulls"
+            f"its allocation can reach {_percent(approach.efficiency)} of Γ so far and still "
+            f"improves: at the pace of the last decade it is within {100 * region:g} % after "
+            f"{_about(needed)} pulls; "
         )
+        text += _overshoot(evidence) if low > 1 else f"the error curves fit {possible} of Γ so far"
     else:
         needed = _round(enough)
         text = f"its rate may be {possible} of Γ; needs {_about(needed)} pulls, or more replicates"
@@ -409,14 +465,14 @@ def table(summary: xr.Dataset) -> str:
     rows = []
     for name in summary.rule.values:
         one = summary.sel(rule=name).isel(time=-1)
+        interval = f"{_cell(one.relative_lower)} to {_cell(one.relative_upper)}"
+        mark = f" {OVERSHOT}" if overshot(one) else ""
         rows.append(
             [
                 str(name),
                 words(str(one.verdict.item())),
                 _cell(one.relative_rate),
-                f"{_cell(one.relative_lower)} to {_cell(one.relative_upper)}"
-                if np.isfinite(one.relative_rate)
-                else "-",
+                interval + mark if np.isfinite(one.relative_rate) else "-",
                 _cell(one.local_exponent),
                 _cell(one.efficiency),
                 _cell(one.distance),
@@ -439,15 +495,23 @@ def _sentences(summary: xr.Dataset) -> list[str]:
         text = f"{name}: {verdict}: {one.explanation.item()}."
         if one.trouble.item():
             text += f" DO NOT TRUST THIS FIT: {one.trouble.item()}."
-        found.append(textwrap.fill(text, WIDTH, subsequent_indent="  "))
+        found.append(_filled(text, "  "))
     attributes = summary.attrs
     meaning = (
         f"(Attains: with probability {attributes['probability']:g} or more its rate is at least "
         f"{100 * (1 - attributes['region']):g} % of Γ, given that nothing beats Γ, and so is the "
         "exponent of its allocation.)"
     )
-    found.append(textwrap.fill(meaning, WIDTH))
+    found.append(_filled(meaning))
+    if any(overshot(summary.sel(rule=name)) for name in summary.rule.values):
+        found.append(_filled(f"({OVERSHOT} {OVERSHOOT}.)"))
     return found
+
+
+def _filled(text: str, indent: str = "") -> str:
+    """Lines of text, in which a number and its per cent sign stay together."""
+    joined = textwrap.fill(text.replace(" %", "\0%"), WIDTH, subsequent_indent=indent)
+    return joined.replace("\0", " ")
 
 
 def _cell(value: Any) -> str:

@@ -187,6 +187,9 @@ def log_error(
     if unknown:
         known = ", ".join(METHODS[method]) or "none"
         raise ValueError(f"{unknown[0]}: {method} has no such option; it has {known}")
+    if not HalfSpaces.of(alternative, density(model)).possible.size:
+        nothing = np.full(len(alternative.events), -np.inf)
+        return Evidence(-np.inf, 0.0, method, alternative.events, nothing)
     if method in ("local", "global"):
         return _by_expansion(model, alternative, method, draws, _check.generator("seed", seed))
     from bayes_feasible.analysis import sampled
@@ -205,10 +208,6 @@ def _by_expansion(
 ) -> Evidence:
     functions = density(model)
     summits = global_modes(functions)
-    possible = HalfSpaces.of(alternative, functions).possible
-    if not possible.size:
-        nothing = np.full(len(alternative.events), -np.inf)
-        return Evidence(-np.inf, 0.0, method, alternative.events, nothing)
     scale_places = scales.scale_coordinates(functions)
     if (
         method == "local"

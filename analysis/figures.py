@@ -6,7 +6,7 @@ save); given axes, it draws on them. A rule has the same colour in all of them.
 
 import math
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from bayes_feasible.rate import optimal_rate
 # Okabe and Ito: told apart by readers with any kind of colour vision.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+VARIANT_MARKERS = ("*", "p", "d")  # one for each line but the first
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 FAMILIES = {
     "Oracle": "#000000",
@@ -39,6 +40,9 @@ FAMILIES = {
     "Uniform": "#7F7F7F",
     "PEPS": "#8C6D00",
 }
+SAMPLERS = {
+    "trusted": "#009E73", "doubtful": "#E69F00", "condemned": "#D55E00", "failed": "#7F7F7F",
+}  # fmt: skip
 OTHERS = ("#332288", "#882255", "#117733", "#44AA99", "#AA4499", "#661100")  # Tol's muted ones
 SIZE = (4.9, 4.1)  # inches: the letters are still readable on a telephone
 SHOWN_ARMS = 12
@@ -76,7 +80,7 @@ def styles(names: Iterable[Any]) -> dict[str, dict[str, Any]]:
         line = next((i for i in order if (colour, i) not in taken), first)
         taken.add((colour, line))
         shape = list(FAMILIES).index(family) if family in FAMILIES else number
-        marker = MARKERS[(shape + line) % len(MARKERS)]
+        marker = VARIANT_MARKERS[line - 1] if line else MARKERS[shape % len(MARKERS)]
         found[name] = {"color": colour, "linestyle": LINES[line], "marker": marker}
     return found
 
@@ -208,9 +212,22 @@ def rate_posterior(summary: xr.Dataset) -> Axes:
     rules = styles(known.rule.values)
     probability, region = summary.attrs["probability"], summary.attrs["region"]
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(SIZE[0], 1.5 + 0.42 * len(rules)), layout="constrained")
+        figure = Figure(figsize=(SIZE[0], 1.8 + 0.42 * len(rules)), layout="constrained")
         axes = figure.subplots()
-        axes.axvspan(1 - region, 1.0, color="#009E73", alpha=0.18, linewidth=0, zorder=0)
+        left, right = _rate_limits(known)
+        axes.axvspan(
+            1 - region,
+            1.0,
+            color="#009E73",
+            alpha=0.18,
+            linewidth=0,
+            zorder=0,
+            label=f"within {100 * region:g} % of Γ",
+        )
+        axes.axvspan(
+            1.0, right, facecolor="white", edgecolor="0.75", hatch="////", linewidth=0, zorder=0,
+            label="beyond any rule",
+        )  # fmt: skip
         axes.axvline(1.0, color="#B00020", **LIMIT)
         for row, (name, style) in enumerate(rules.items()):
             draws = known.sel(rule=name)
@@ -224,14 +241,50 @@ def rate_posterior(summary: xr.Dataset) -> Axes:
                       markeredgecolor=style["color"], markersize=5.5)  # fmt: skip
         axes.set_yticks([-row for row in range(len(rules))], list(rules))
         axes.set(
-            title="Decay rate in the long run",
+            title="Fitted decay rate",
             xlabel=f"rate / Γ ({100 * probability:g} % intervals)",
-            xlim=_rate_limits(known),
+            xlim=(left, right),
             ylim=(-len(rules) + 0.6, 0.8),
         )
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", alpha=0.25)
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return axes
+
+
+def scoreboard(board: xr.Dataset, axes: Axes | None = None) -> Axes:
+    """Effective draws of each sampler of an alternative set, and whether it can be trusted.
+
+    Parameters
+    ----------
+    board : Dataset
+        From `bayes_feasible.analysis.scoreboard.scoreboard`.
+    axes : Axes, optional
+        A new figure's by default.
+    """
+    names = list(map(str, board.sampler.values))
+    axes = _axes(axes, height=1.7 + 0.36 * len(names))
+    least = np.fmin(board.ess_bulk.values, board.ess_tail.values)
+    shown = np.where(least >= 1, least, 1.0)  # a bar of no length where there are no draws
+    for verdict, colour in SAMPLERS.items():
+        rows = np.flatnonzero(board.verdict.values == verdict)
+        if rows.size:
+            axes.barh(rows, shown[rows], color=colour, label=verdict, height=0.62)
+    for row, (length, effective, rhat) in enumerate(zip(shown, least, board.rhat, strict=True)):
+        text = f"{effective:,.0f} (R-hat {float(rhat):.2f})" if effective > 0 else "no draws"
+        axes.annotate(
+            text, (length, row), (4, 0), textcoords="offset points", va="center", fontsize=9
+        )
+    axes.set_yticks(range(len(names)), names)
+    axes.tick_params(axis="y", length=0)
+    axes.invert_yaxis()
+    axes.set(
+        title="Samplers of the alternative set",
+        xlabel="effective draws of the worst coordinate",
+        xscale="log",
+        xlim=(1, 40.0 * max(float(shown.max()), 10.0)),
+    )
+    return _finished(axes, columns=4)
 
 
 def _density(draws: xr.DataArray) -> tuple[Any, Any]:
@@ -358,15 +411,16 @@ def exponents(instance: Instance, axes: Axes | None = None) -> Axes:
     rate = optimal_rate(instance)
     values = rate.exponents.values
     order = np.argsort(values, kind="stable")
-    order = order[np.isfinite(values[order])][: 2 * SHOWN_ARMS]
-    if not order.size:
+    order = order[np.isfinite(values[order])]
+    number, order = order.size, order[: 2 * SHOWN_ARMS]
+    if not number:
         raise ValueError("instance: no mistake is possible, so there is no exponent to draw")
     axes = _axes(axes, height=2.2 + 0.24 * order.size)
     kinds = [str(kind) for kind in instance.kind]
-    for number, kind in enumerate(sorted(set(kinds))):
+    for colour, kind in zip(COLOURS, sorted(set(kinds)), strict=False):
         rows = [row for row, i in enumerate(order) if kinds[i] == kind]
         if rows:
-            axes.barh(rows, values[order[rows]], color=COLOURS[number], label=kind, height=0.7)
+            axes.barh(rows, values[order[rows]], color=colour, label=kind, height=0.7)
     axes.axvline(rate.value, color="#B00020", label=f"Γ = {rate.value:.5g}", **LIMIT)
     axes.set_yticks(range(order.size), [_short(instance.problem.name(int(i))) for i in order])
     axes.invert_yaxis()
@@ -377,31 +431,35 @@ def exponents(instance: Instance, axes: Axes | None = None) -> Axes:
     axes.set(
         title="Exponent of each mistake under w*",
         xlabel="exponent (nats per pull)",
-        ylabel="candidate",
+        ylabel="candidate" + (f" (the {order.size} hardest of {number})" * (number > order.size)),
     )
     return _finished(axes, columns=2)
 
 
 def draw_study(
-    results: xr.Dataset, summary: xr.Dataset, instance: Instance, folder: Path
+    summary: xr.Dataset,
+    instance: Instance,
+    folder: Path,
+    boards: Mapping[int, xr.Dataset] | None = None,
 ) -> list[Path]:
     """Draw all figures of a study into a folder, each as PNG and SVG.
 
     Parameters
     ----------
-    results : Dataset
-        From `bayes_feasible.simulate`.
     summary : Dataset
         From `bayes_feasible.analysis.convergence.summarise`.
     instance : Instance
     folder : Path
         It must exist.
+    boards : dict of int to Dataset, optional
+        The samplers' scores after so many pulls.
 
     Returns
     -------
     list of Path
         `accuracy` and `allocation`; and where there is something to show `log_error`,
-        `local_exponent`, `efficiency`, `rate_posterior` and `geometry`.
+        `local_exponent`, `efficiency`, `rate_posterior`, `geometry`, and a `scoreboard_...` for
+        each of the boards.
     """
     drawn: dict[str, Any] = {"accuracy": accuracy(summary), "allocation": allocation(summary)}
     rate = summary.attrs["rate"]
@@ -415,6 +473,8 @@ def draw_study(
             drawn["geometry"] = geometry(instance)[0]
     if "rate_draws" in summary:
         drawn["rate_posterior"] = rate_posterior(summary)
+    for time, board in (boards or {}).items():
+        drawn[f"scoreboard_{time}"] = scoreboard(board)
     return [path for name, axes in drawn.items() for path in save(axes, Path(folder, name))]
 
 
@@ -465,6 +525,7 @@ def _optimum(axes: Axes, summary: xr.Dataset) -> None:
 def _finished(axes: Axes, columns: int = 3) -> Axes:
     """Grid, and a legend below that takes nothing away from the picture."""
     axes.grid(alpha=0.25)
+    axes.set_axisbelow(True)
     axes.set_title(axes.get_title(), loc="left", fontsize=11)
     axes.set_title("", loc="center")
     handles, labels = axes.get_legend_handles_labels()

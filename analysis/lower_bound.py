@@ -96,7 +96,7 @@ class LowerBound:
         return asdict(self)
 
     def __str__(self) -> str:
-        lines = [f"{self.pulls:,} pulls"]
+        lines = [_pulls(f"{self.pulls:,}")]
         if self.candidate is None:
             lines.append("No candidate looks feasible.")
         else:
@@ -283,9 +283,13 @@ def _bound_lines(bound: Bound, pulls: int) -> list[str]:
         number = f"{saved:,.0f}" if saved >= 10 else f"{saved:.2g}"
         lines.append(
             f"  efficiency                       {100 * bound.efficiency:.4g} %: the optimal "
-            f"allocation is as fast with {number} pulls"
+            f"allocation is as fast with {_pulls(number)}"
         )
     return lines
+
+
+def _pulls(number: str) -> str:
+    return f"{number} pull" if number == "1" else f"{number} pulls"
 
 
 def _probability(log_probability: float) -> str:

@@ -22,9 +22,12 @@ from bayes_feasible.analysis.verdicts import (
     BELOW,
     ESS,
     FAULT,
+    OVERSHOOT,
+    OVERSHOT,
     RHAT,
     UNDECIDED,
     UNDEFINED,
+    overshot,
     words,
 )
 
@@ -39,17 +42,20 @@ CAPTIONS = {
     "them. In the long run no curve can fall faster than the dashed line.",
     "local_exponent": "How fast the error fell over the decade before each time, in units of Γ. "
     "Early values are above 1 because of a polynomial factor that stops mattering.",
-    "rate_posterior": "What the regression says about the rate of each rule in the long run. Bars "
-    "are intervals, circles are means, and the shaded strip is the region of practical "
-    "equivalence. In the long run nothing beats 1.",
+    "rate_posterior": "The rate that the regression fits to the error curve of each rule. Bars are "
+    "intervals, circles are means, and the shaded strip is the region of practical equivalence. "
+    "No rule can be in the hatched part in the long run: a fit that ends up there overshoots, as "
+    "it does while an allocation still improves.",
     "efficiency": "The rate that the pulls so far could reach at best, as a share of Γ, whatever "
     "they happened to show: mean and band over replicates.",
     "allocation": "How the pulls were shared out in the end, beside the optimal shares.",
     "accuracy": "Share of replicates that recommend the right candidate, with two standard "
     "deviations of that share either way.",
     "geometry": "Parameters under which the recommendation would be wrong (shaded), and the one "
-    "that is hardest to tell apart from the truth (cross), in each parameter's plane.",
+    "that is hardest to tell apart from the truth (cross), in each parameter's plane. Grey lines "
+    "are the limits of the other mistakes.",
 }
+BOARD = "scoreboard_"  # and the number of pulls: the name of a figure
 MEANING = [
     ("Γ, the optimal rate", "The fastest rate, in nats per pull, at which the posterior "
      "probability of error can fall in the long run, whatever the rule. It is computed with a "
@@ -58,7 +64,8 @@ MEANING = [
      "the last three decades of time, where the error wanders like a random walk within each "
      "replicate. Dividing by Γ makes 1 the best there can be."),
     ("Interval", "Holds the rate with the stated probability, as far as the error curves alone "
-     "can tell. It may reach above 1; the verdict then uses that nothing beats Γ."),
+     "can tell. It may reach above 1; the verdict then uses that nothing beats Γ (given ≤ Γ). "
+     f"{OVERSHOT} {OVERSHOOT[:1].upper()}{OVERSHOOT[1:]}."),
     ("Last decade", "The mean slope of −log p between a tenth of the horizon and the horizon, in "
      "units of Γ. It needs no model, and takes what the polynomial factor adds for decay."),
     ("Efficiency", "The smallest exponent of the allocation over Γ, under the true parameters: "
@@ -137,7 +144,7 @@ def render(folder: Path) -> str:
         "</header>\n<main>",
         _verdict(summary),
         _warnings(folder, summary, scores, manifest),
-        html.section("Figures", _figures(folder, summary), name="figures"),
+        html.section("Figures", _figures(folder, summary, scores), name="figures"),
         html.section("The numbers", _numbers(summary), html.definitions(MEANING), name="numbers"),
         _diagnostics(summary),
         _samplers(scores),
@@ -176,7 +183,8 @@ def _question(summary: xr.Dataset) -> str:
         "their constraints. Does the probability that this is wrong fall as fast as is possible "
         f"at all, at the rate Γ = {about['rate']:.6g} per pull? "
         f"{summary.sizes['rule']} rules, {about['replicates']} replicates each, "
-        f"{about['horizon']:,} pulls; the right answer is {html.escape(about['best'])}.</p>"
+        f"{about['horizon']:,} pulls; the right answer is candidate "
+        f"{html.escape(about['best'])}.</p>"
     )
 
 
@@ -189,7 +197,7 @@ def _verdict(summary: xr.Dataset) -> str:
         cards.append(
             f'<li class="{TONE[verdict]}"><b>{html.escape(str(name))}</b>'
             f'<span class="badge">{html.escape(words(verdict))}</span>'
-            f"<p>{html.escape(sentence[:1].upper() + sentence[1:])}.</p></li>"
+            f"<p>{html.escape(_unbroken(sentence[:1].upper() + sentence[1:]))}.</p></li>"
         )
     about = summary.attrs
     rule = (
@@ -205,6 +213,11 @@ def _verdict(summary: xr.Dataset) -> str:
         html.paragraph(rule, "soft"),
         name="verdict",
     )
+
+
+def _unbroken(text: str) -> str:
+    """A text in which no line ends between a number and its per cent sign."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def headline(summary: xr.Dataset) -> str:
@@ -241,6 +254,11 @@ def _warnings(
             found.append(f"The fit of {name} is not to be trusted: {one.trouble.item()}.")
         if one.verdict.item() == FAULT:
             found.append(f"{name}: {one.explanation.item()}.")
+        if overshot(one):
+            found.append(
+                f"The fitted rate of {name}, {float(one.relative_rate):.3f} Γ, does not mean that "
+                f"it beats Γ. Its interval is {OVERSHOOT}."
+            )
     if summary.attrs["replicates"] < FEW_REPLICATES:
         found.append(
             f"Only {summary.attrs['replicates']} replicates: the differences between replicates, "
@@ -267,7 +285,10 @@ def _sampler_warnings(label: str, board: xr.Dataset) -> list[str]:
             if str(verdict) in SAMPLER_TROUBLE
         ]
         if bad:
-            found.append(f"Samplers that do not pass{where}: {', '.join(map(str, bad))}.")
+            found.append(
+                f"Samplers that do not pass{where}: {', '.join(map(str, bad))}. Their draws are "
+                "not to be used; the verdict does not rest on them."
+            )
     return found
 
 
@@ -295,7 +316,7 @@ def _changed(folder: Path, manifest: dict[str, Any]) -> list[str]:
     return found
 
 
-def _figures(folder: Path, summary: xr.Dataset) -> str:
+def _figures(folder: Path, summary: xr.Dataset, scores: dict[str, xr.Dataset]) -> str:
     ours = folder / "figures"
     pictures = {path.stem: path for path in sorted(ours.glob("*.svg"))} if ours.is_dir() else {}
     parts = [
@@ -303,11 +324,27 @@ def _figures(folder: Path, summary: xr.Dataset) -> str:
         for name, caption in CAPTIONS.items()
         if name in pictures
     ]
-    pictures |= {path.stem: path for path in sorted(folder.glob("scoreboard*.svg"))}
-    for name, path in pictures.items():
-        title = name.replace("_", " ").replace("-", " ").capitalize()
-        parts.append(html.figure(path, f"{title}: a figure of the samplers' scoreboard", title))
+    for label, board in scores.items():
+        for where, one in _boards(label, board):
+            name = f"{BOARD}{one.time.item()}" if "time" in one.coords else label
+            if name in pictures:
+                parts.append(_board_figure(pictures[name], where, one))
     return '<div class="figures">\n' + "\n".join(parts) + "\n</div>" if parts else ""
+
+
+def _board_figure(path: Path, where: str, board: xr.Dataset) -> str:
+    """The picture of a scoreboard, with what it shows in words and numbers."""
+    rows = [board.sel(sampler=name) for name in board.sampler.values]
+    scores = [
+        f"{row.sampler.item()} {row.verdict.item()}, {_figure(row, 'ess_bulk', ',.0f')}"
+        for row in rows
+    ]
+    alt = f"Each sampler's verdict and effective draws{where}: {'; '.join(scores)}."
+    caption = (
+        f"How many independent draws of the alternative set{where} each sampler's draws are "
+        "worth, and whether the exact answer bears them out."
+    )
+    return html.figure(path, alt, caption)
 
 
 def alternative_text(name: str, summary: xr.Dataset) -> str:
@@ -362,7 +399,7 @@ def _numbers(summary: xr.Dataset) -> str:
         rows.append(
             [
                 str(name), words(str(one.verdict.item())), _number(one.relative_rate),
-                _range(one.relative_lower, one.relative_upper),
+                _range(one.relative_lower, one.relative_upper) + f" {OVERSHOT}" * overshot(one),
                 _range(one.bounded_lower, one.bounded_upper),
                 f"{_number(one.local_exponent)} "
                 f"({_range(one.local_lower, one.local_upper)})",

@@ -7,16 +7,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import nutpie
 import pymc as pm
-import pytensor
 import xarray as xr
 from arviz_stats.base import array_stats
-from pytensor.graph.replace import vectorize_graph
 from scipy.special import logsumexp
 
 from bayes_feasible import models
-from bayes_feasible._check import Array
 from bayes_feasible.alternative import Alternative
-from bayes_feasible.analysis.density import density, interpreted
+from bayes_feasible.analysis._bridge import bridge, event_map, mcse_of_mean
+from bayes_feasible.analysis.density import density
 from bayes_feasible.analysis.evidence import (
     Evidence,
     Refused,
@@ -33,8 +31,7 @@ LEFT_OUT = 1e-4  # events with a smaller share of the total are not sampled
 LEAST_HITS = 50.0  # effective draws in the set
 MOST_RHAT = 1.01
 MOST_ERROR = 0.5  # nats: a standard error that says nothing any more
-TURNS = 1000  # of the bridge's fixed point
-_COMPONENTS: WeakKeyDictionary[pm.Model, tuple[pm.Model, "_LogWeight"]] = WeakKeyDictionary()
+_COMPONENTS: WeakKeyDictionary[pm.Model, pm.Model] = WeakKeyDictionary()
 _NUTPIE: WeakKeyDictionary[pm.Model, Any] = WeakKeyDictionary()
 
 
@@ -47,27 +44,27 @@ def by_smc(
     **options: Any,
 ) -> Evidence:
     """Evidences of the graded forms, one event at a time; see `log_error`."""
-    from bayes_feasible.analysis.samplers import sample_alternative
+    from bayes_feasible.analysis.samplers import SamplerError, sample_alternative
 
-    if density(model).others:
-        names = ", ".join(density(model).others)
-        raise ValueError(f"model: smc takes models of the parameters alone, this one has {names}")
     unused = Posterior(alternative.problem)  # the model has the data
-    tree = sample_alternative(
-        unused, alternative, "smc_events", draws=draws // CHAINS, chains=CHAINS, seed=seed,
-        model=model, progress=progress, **options,
-    )  # fmt: skip
-    known = tree["components"].to_dataset()
-    whole, shift = _whole(model, draws, seed)
     log_probabilities = event_log_masses(model, alternative)
+    try:
+        tree = sample_alternative(
+            unused, alternative, "smc_events", draws=draws // CHAINS, chains=CHAINS, seed=seed,
+            model=model, progress=progress, **options,
+        )  # fmt: skip
+    except SamplerError as error:
+        nothing = Evidence(np.nan, np.inf, "smc", alternative.events, log_probabilities)
+        raise Refused(f"smc: {error}", nothing) from None
+    known = tree["components"].to_dataset()
     for name, value in zip(known.component.values, known.log_probability.values, strict=True):
-        log_probabilities[alternative.events.index(str(name))] = value - shift
+        log_probabilities[alternative.events.index(str(name))] = value
     evidence = Evidence(
-        min(float(tree.attrs["log_probability"]) - shift, 0.0),
-        float(np.hypot(tree.attrs["log_probability_standard_error"], whole.standard_error)),
-        "smc", alternative.events, log_probabilities,
-        {"freedom": float(tree.attrs["log_probability_freedom"])},
+        min(float(tree.attrs["log_probability"]), 0.0),
+        float(tree.attrs["log_probability_standard_error"]), "smc", alternative.events,
+        log_probabilities, {"freedom": float(tree.attrs["log_probability_freedom"])},
     )  # fmt: skip
+    whole, _ = _whole(model, draws, seed)
     judge(evidence, "the whole posterior", whole)
     _judge_error(evidence)
     return evidence
@@ -86,7 +83,7 @@ def by_components(
     share = np.exp(expected - logsumexp(expected))
     chosen = np.flatnonzero(share >= LEFT_OUT)
     rng = np.random.default_rng([seed, 1])
-    restricted, weight = _restricted(model, alternative, int(chosen[0]))
+    restricted = _restricted(model, alternative, int(chosen[0]))
     log_probabilities, parts, errors, figures = expected.copy(), [], [], []
     whole, shift = _whole(model, draws, seed)
     for event in chosen:
@@ -95,7 +92,7 @@ def by_components(
         drawn, statistics = nuts(
             restricted, draws, tune, [seed, int(event)], progress, _names(model)
         )
-        bridged = bridge(drawn["log_weight"].values, weight(draws, rng))
+        bridged = bridge(drawn["log_weight"].values, event_map(restricted).base(draws, rng))
         inverse, error = _inverse_count(model, alternative, drawn, int(event))
         log_probabilities[event] = bridged[0] - shift
         parts.append(log_probabilities[event] + np.log(inverse))
@@ -157,40 +154,6 @@ def by_frequency(
     return evidence
 
 
-def bridge(log_weights: Array, log_weights_there: Array) -> tuple[float, float]:
-    r"""Logarithm of a ratio of normalising constants, and its standard error.
-
-    The optimal bridge of Meng and Wong, found by its fixed point; the error is that of
-    Frühwirth-Schnatter (Econometrics Journal 2004), with the draws' effective number.
-
-    Parameters
-    ----------
-    log_weights : array (chain, draw)
-        Logarithms of unnormalised density over base density, at draws of the former.
-    log_weights_there : array (draw,)
-        At independent draws of the base.
-    """
-    top = float(np.median(log_weights))
-    own, there = log_weights - top, log_weights_there - top
-    if np.ptp(own) < 1e-9 and np.ptp(there) < 1e-9:
-        return top + float(own.mean()), 0.0
-    size = min(float(array_stats.ess(own, method="mean")), own.size)
-    log_share = np.log([size, there.size]) - np.log(size + there.size)
-    log_ratio = 0.0
-    for _ in range(TURNS):
-        before = log_ratio
-        below = np.logaddexp(log_share[0] + there, log_share[1] + log_ratio)
-        above = np.logaddexp(log_share[0] + own, log_share[1] + log_ratio)
-        log_ratio = _log_mean(there - below) - _log_mean(-above)
-        if abs(log_ratio - before) < 1e-12:
-            break
-    first = np.exp(there - np.logaddexp(log_share[0] + there, log_share[1] + log_ratio))
-    second = np.exp(log_ratio - np.logaddexp(log_share[0] + own, log_share[1] + log_ratio))
-    variance = first.var() / first.mean() ** 2 / first.size
-    variance += (_mcse(second) / second.mean()) ** 2
-    return top + log_ratio, float(np.sqrt(variance))
-
-
 def nuts(
     model: pm.Model, draws: int, tune: int, seed: list[int], progress: bool, names: list[str]
 ) -> tuple[xr.Dataset, xr.Dataset]:
@@ -209,41 +172,16 @@ def nuts(
     return tree["posterior"].to_dataset(), tree["sample_stats"].to_dataset()
 
 
-class _LogWeight:
-    """The deterministic `log_weight` of a component at draws of what it is relative to."""
-
-    def __init__(self, model: pm.Model) -> None:
-        self.model = model
-        self.free = model.free_RVs
-        many = [one.type.clone(shape=(None, *one.type.shape))() for one in self.free]
-        output = vectorize_graph(model["log_weight"], dict(zip(self.free, many, strict=True)))
-        self._function = pytensor.function(many, output, mode=interpreted())
-
-    def __call__(self, draws: int, rng: np.random.Generator) -> Array:
-        """Independent weights: standard normal coordinates, other variables a priori."""
-        values = []
-        for one in self.free:
-            if one.name == "whitened":
-                shape = [len(self.model.coords[dim]) for dim in ("parameter", "axis")]
-                values.append(rng.standard_normal((draws, *shape)))
-            else:
-                values.append(pm.draw(one, draws, random_seed=rng))
-        return self._function(*values)
-
-
-def _restricted(
-    model: pm.Model, alternative: Alternative, event: int
-) -> tuple[pm.Model, _LogWeight]:
+def _restricted(model: pm.Model, alternative: Alternative, event: int) -> pm.Model:
     """The component form of a model with its present data, made once for each model."""
     if model not in _COMPONENTS:
-        made = models.alternative(model, alternative, "component", event=event)
-        _COMPONENTS[model] = made, _LogWeight(made)
-    restricted = _COMPONENTS[model][0]
+        _COMPONENTS[model] = models.alternative(model, alternative, "component", event=event)
+    restricted = _COMPONENTS[model]
     shared = [one.name for one in model.data_vars if one.name in restricted.named_vars]
     dims = {dim for name in shared for dim in model.named_vars_to_dims.get(name, ())}
     values = {name: model[name].get_value() for name in shared}
     pm.set_data(values, restricted, coords={dim: model.coords[dim] for dim in dims})
-    return _COMPONENTS[model]
+    return restricted
 
 
 def _names(model: pm.Model) -> list[str]:
@@ -280,20 +218,8 @@ def _inverse_count(
     inside[..., event] = True  # but for a rounding it is
     share = 1.0 / inside.sum(axis=2)
     unseen = 0.5 / share.size  # an overlap that no draw has shown
-    error = np.hypot(_mcse(share), unseen)
+    error = np.hypot(mcse_of_mean(share), unseen)
     return float(share.mean()), float(error / share.mean())
-
-
-def _mcse(values: Array) -> float:
-    """Standard error of the mean of chains (chain, draw)."""
-    if np.ptp(values) < 1e-12:
-        return 0.0
-    size = min(float(array_stats.ess(values, method="mean")), values.size)
-    return float(values.std() / np.sqrt(size))
-
-
-def _log_mean(logs: Array) -> float:
-    return float(logsumexp(logs) - np.log(logs.size))
 
 
 def _rhat(drawn: xr.Dataset) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
+import numpy as np
 import pymc as pm
 import xarray as xr
 
@@ -14,12 +15,16 @@ from bayes_feasible._draws import labelled
 from bayes_feasible.alternative import Alternative
 from bayes_feasible.analysis import _components, _mcmc, _smc
 from bayes_feasible.analysis._tasks import Drawn, SamplerError, Task, parameters_of
+from bayes_feasible.analysis.density import density
+from bayes_feasible.analysis.evidence import log_whole
+from bayes_feasible.analysis.expansion import global_modes
 from bayes_feasible.models.exact_step import ExactStep
 from bayes_feasible.models.linear_gaussian import linear_gaussian
 from bayes_feasible.posterior import Posterior
 
 __all__ = ["FULL", "QUICK", "SAMPLERS", "SamplerError", "sample_alternative"]
 
+WHOLE_DRAWS = 20_000  # that measure the whole of a posterior that is not Gaussian
 PACKAGES = ("bayes_feasible", "pymc", "pytensor", "nutpie", "arviz", "numpy")
 
 
@@ -80,7 +85,8 @@ def sample_alternative(
     DataTree
         Groups `posterior` (`theta_reward`, `theta_cost`), `sample_stats`, and `components` (one
         row an event) where the draws were put together from events. Attributes: `sampler`,
-        `seconds` (of sampling) and `compile_seconds`, `seed`, the versions; where the sampler has
+        `outside` (the share of draws outside the set, which the smooth form lets out), `seconds`
+        (of sampling) and `compile_seconds`, `seed`, the versions; where the sampler has
         them `divergences`, `bfmi`, `log_probability` with `log_probability_standard_error` and
         its degrees of freedom `log_probability_freedom`.
 
@@ -116,6 +122,8 @@ def sample_alternative(
     start = time.perf_counter()
     drawn = entry.run(task)
     seconds = time.perf_counter() - start - drawn.attributes.get("compile_seconds", 0.0)
+    if not entry.exact and "log_probability" in drawn.attributes:
+        drawn = _normalised(task, drawn)
     return _tree(task, sampler, {"seconds": seconds, **drawn.attributes}, drawn)
 
 
@@ -123,6 +131,30 @@ def check_name(sampler: str) -> None:
     """Refuse a sampler that there is not."""
     if sampler not in SAMPLERS:
         raise ValueError(f"sampler: expected one of {', '.join(SAMPLERS)}, got {sampler!r}")
+
+
+def _normalised(task: Task, drawn: Drawn) -> Drawn:
+    """Probabilities that samplers find relative to the Gaussian beside the model, made absolute.
+
+    They are divided by the integral of the whole posterior, which is 1 where it is that Gaussian.
+    """
+    if task.model is None and task.alternative.problem.parameter_radius is None:
+        return drawn
+    functions = density(linear_gaussian(task.posterior) if task.model is None else task.model)
+    whole = log_whole(functions, global_modes(functions), WHOLE_DRAWS, task.generator(300))
+    if not whole.weighty:
+        raise SamplerError("log P: no draw of the posterior lies within the parameter_radius")
+    shift = whole.log_integral() - task.reference().log_evidence
+    own = drawn.attributes["log_probability_standard_error"]
+    attributes = {
+        **drawn.attributes,
+        "log_probability": drawn.attributes["log_probability"] - shift,
+        "log_probability_standard_error": float(np.hypot(own, whole.standard_error)),
+    }
+    components = drawn.components
+    if components is not None:
+        components = components.assign(log_probability=components["log_probability"] - shift)
+    return drawn._replace(attributes=attributes, components=components)
 
 
 def _tree(task: Task, name: str, attributes: dict[str, Any], drawn: Drawn) -> xr.DataTree:
@@ -133,10 +165,12 @@ def _tree(task: Task, name: str, attributes: dict[str, Any], drawn: Drawn) -> xr
     if drawn.components is not None:
         groups["components"] = drawn.components
     tree = xr.DataTree.from_dict(groups)
+    inside = task.alternative.contains(drawn.parameters[:, :, 0], drawn.parameters[:, :, 1:])
     tree.attrs = {
         "sampler": name,
         "title": SAMPLERS[name].title,
         "seed": task.seed,
+        "outside": float(1.0 - inside.mean()),
         "compile_seconds": 0.0,
         **attributes,
         **{f"{package}_version": version(package) for package in PACKAGES},

@@ -464,42 +464,62 @@ def table(dataset: xr.Dataset) -> str:
     dataset : Dataset
         From `scoreboard` or `judge`.
     """
-    header = [
-        "sampler", "verdict", "R-hat", "ESS", "tail", "ESS/s", "diverg.", "outside", "missed",
-        "mean off", "log P", "off by",
-    ]  # fmt: skip
-    rows, reasons = [], []
+    chains = ["sampler", "verdict", "R-hat", "ESS", "tail", "ESS/s", "MCSE", "diverg.", "BFMI"]
+    beside = ["sampler", "outside", "missed", "mean off", "distance", "log P", "off by", "z"]
+    chain_rows, beside_rows, reasons = [], [], []
     regions = dataset.exact_occupancy >= REGION
     for name in dataset.sampler.values:
         row = dataset.sel(sampler=name)
-        rows.append([str(name), row.verdict.item(), *_cells(row, regions)])
+        chain_rows.append([str(name), row.verdict.item(), *_chain_cells(row)])
+        beside_rows.append([str(name), *_exact_cells(row, regions)])
         reasons.append(f"{name}: {row.verdict.item()}. {_sentence(row.reason.item())}")
-    exact = float(dataset.exact_log_probability)
-    notes = (
-        f"Exact log P = {exact:.6g}. ESS: the worst coordinate's effective draws, and that of the "
-        "5 % and 95 % quantiles. outside: share of draws outside the set. missed: the largest "
-        f"share of a region (an event with {_percent(REGION)} of the probability or more) that the "
-        "chains, each by itself, lack. mean off: the worst coordinate's difference from the exact "
-        f"mean, in standard errors. log P: with its {_percent(INTERVAL)} interval."
+    own_notes = (
+        "ESS: the worst coordinate's effective draws, and that of the 5 % and 95 % quantiles. "
+        "MCSE: the largest Monte Carlo standard error of a coordinate's mean."
     )
-    return "\n\n".join([text_table(header, rows), "\n".join(reasons), notes])
+    exact_notes = (
+        f"Exact log P = {float(dataset.exact_log_probability):.6g}. outside: share of draws "
+        "outside the set. missed: the largest share of a region (an event with "
+        f"{_percent(REGION)} of the probability or more) that the chains, each by itself, lack. "
+        "mean off: the worst coordinate's difference from the exact mean, in standard errors. "
+        "distance: the worst coordinate's Wasserstein distance from the exact draws, in standard "
+        f"deviations. log P: with its {_percent(INTERVAL)} interval, how far it is off, and how "
+        "many standard errors that is."
+    )
+    parts = [
+        text_table(chains, chain_rows), own_notes, text_table(beside, beside_rows), exact_notes,
+        "\n".join(reasons),
+    ]  # fmt: skip
+    return "\n\n".join(parts)
 
 
-def _cells(row: xr.Dataset, regions: xr.DataArray) -> list[str]:
-    """The figures of one sampler; a dash for what it does not have."""
-    half = _half_width(row)
-    value, error = float(row.log_probability), float(row.log_probability_error)
+def _chain_cells(row: xr.Dataset) -> list[str]:
+    """What any sampler can be asked; a dash for what this one does not have."""
     return [
         _cell(row.rhat, ".3f"),
         _cell(row.ess_bulk, ",.0f"),
         _cell(row.ess_tail, ",.0f"),
         _cell(row.ess_per_second, ",.0f"),
+        _cell(row.mcse.max(), ".2g"),
         _cell(row.divergences, ".0f"),
-        "-" if np.isnan(row.outside) else _percent(float(row.outside)),
-        "-" if np.isnan(row.rhat) else _percent(float(row.missed.where(regions, 0.0).max())),
+        _cell(row.bfmi, ".2f"),
+    ]
+
+
+def _exact_cells(row: xr.Dataset, regions: xr.DataArray) -> list[str]:
+    """What only the exact answer can show."""
+    if np.isnan(row.rhat):
+        return ["-"] * 7
+    value, error = float(row.log_probability), float(row.log_probability_error)
+    same = abs(error) <= 1e-12 * abs(float(row.exact_log_probability))
+    return [
+        _percent(float(row.outside)),
+        _percent(float(row.missed.where(regions, 0.0).max())),
         _cell(abs(row.mean_z).max(), ".1f"),
-        "-" if np.isnan(value) else f"{value:.3f} ± {half:.2g}",
-        "-" if np.isnan(error) else f"{error:+.2g}",
+        _cell(row.wasserstein.max(), ".3f"),
+        "-" if np.isnan(value) else f"{value:.3f} ± {_half_width(row):.2g}",
+        "0" if same else _cell(row.log_probability_error, "+.2g"),
+        "0.0" if same else _cell(row.log_probability_z, ".1f"),
     ]
 
 

@@ -65,12 +65,16 @@ def ranks(scoreboard: xr.Dataset, trees: Mapping[str, xr.DataTree]) -> Figure:
             for chain in range(tree["posterior"].sizes["chain"])
         ]
         handles.append(_marker("o", "black", f"chains disagree (p < {RANK_LEVEL:g})"))
+        low, high = figure.axes[0].get_ylim()  # the same on every panel
         for axes in figure.axes:
             for points in axes.collections:
                 if isinstance(points, PathCollection):
                     points.set_sizes([3.0])
-            for text in axes.texts:  # the p-value
-                text.set(fontsize=9, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0})
+            axes.set_ylim(low, high + 0.2 * (high - low))
+            for text in axes.texts:  # the p-value, above the curves
+                words = text.get_text().split("(")[0].replace("p=0.00", "p<0.005")
+                text.set(text=words, fontsize=9, y=0.98, verticalalignment="top")
+                text.set_transform(axes.get_xaxis_transform())
         figure.legend(handles=handles, loc="outside upper center", ncols=5, frameon=False)
         figure.supxlabel("fractional rank of a draw among the draws of all chains", fontsize=10)
         figure.supylabel("observed − expected share", fontsize=10)

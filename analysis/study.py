@@ -41,12 +41,14 @@ from bayes_feasible.posterior import Posterior
 from bayes_feasible.simulation import Environment, Replicate, _dataset, _replicate, _start
 
 WORTH_PROCESSES = 2_000_000  # rounds still to do
+TIMINGS = ("seconds", "compile_seconds", "ess_per_second")  # of samplers, never twice the same
 VERDICT_CODE = (
     "analysis.convergence",
     "analysis.verdicts",
     "analysis.decay",
     "models.rate_regression",
 )
+FIGURE_DATA = ("summary.nc", "scoreboard.nc")
 
 
 @dataclass(frozen=True)
@@ -304,7 +306,7 @@ def _conclude(folder: StudyFolder, parts: list[Part], only_results: bool, show: 
         summary = _output(
             folder, "summary.nc", made_from, lambda: _summarise(results, wanted, show)
         )
-        _figures(folder, results, summary)
+        _figures(folder, summary, boards)
         _report(folder.path)
     return Study(
         folder.path, wanted, results, best, summary, boards, folder.files(), notes=folder.notes
@@ -322,12 +324,13 @@ def _seed(wanted: Specification) -> int:
     return int(np.random.SeedSequence(wanted.seed).generate_state(1)[0])
 
 
-def _figures(folder: StudyFolder, results: xr.Dataset, summary: xr.Dataset) -> None:
+def _figures(folder: StudyFolder, summary: xr.Dataset, boards: dict[int, xr.Dataset]) -> None:
     """Draw the figures, unless they are there as they would be drawn."""
-    made_from = digest([folder.outputs["summary.nc"]["sha256"], _code("analysis.figures")])
+    sources = [folder.outputs[name]["sha256"] for name in FIGURE_DATA if name in folder.outputs]
+    made_from = digest([*sources, _code("analysis.figures")])
     drawn = [name for name in folder.outputs if name.startswith(f"{FIGURES}/")]
     if not drawn or any(folder.kept(name, made_from) is None for name in drawn):
-        paths = _draw(results, summary, folder.specification, folder.path / FIGURES)
+        paths = _draw(summary, boards, folder.specification, folder.path / FIGURES)
         folder.keep_files(paths, made_from, instead_of=drawn)
 
 
@@ -339,12 +342,12 @@ def _code(*modules: str) -> str:
 
 
 def _draw(
-    results: xr.Dataset, summary: xr.Dataset, wanted: Specification, path: Path
+    summary: xr.Dataset, boards: dict[int, xr.Dataset], wanted: Specification, path: Path
 ) -> list[Path]:
     from bayes_feasible.analysis import figures
 
     path.mkdir(exist_ok=True)
-    return figures.draw_study(results, summary, wanted.instance, path)
+    return figures.draw_study(summary, wanted.instance, path, boards)
 
 
 def _report(path: Path) -> Path:
@@ -371,9 +374,10 @@ def _scoreboards(folder: StudyFolder, show: bool) -> dict[int, xr.Dataset]:
 
 
 def _score(posterior: Posterior, wanted: Specification, checks: Checks, show: bool) -> xr.Dataset:
+    """The samplers' scores but for their speed, so that the same study gives the same bytes."""
     from bayes_feasible.analysis import scoreboard
 
-    return scoreboard.scoreboard(
+    board = scoreboard.scoreboard(
         posterior,
         Alternative(wanted.instance.problem, wanted.instance.best),
         checks.samplers,
@@ -382,6 +386,7 @@ def _score(posterior: Posterior, wanted: Specification, checks: Checks, show: bo
         seed=_seed(wanted),
         progress=show,
     )
+    return board.assign({name: xr.full_like(board[name], np.nan) for name in TIMINGS})
 
 
 def _stack(boards: dict[int, xr.Dataset]) -> xr.Dataset:

@@ -18,13 +18,14 @@ Array = NDArray[np.float64]
 
 def numbers(name: str, value: Any, *, infinite: bool = False) -> Array:
     """A new float array without NaN; without infinities either unless `infinite`."""
+    _nothing_masked(name, value)
     try:
         raw = np.asarray(value)
         if raw.dtype.kind not in "biufO" or any(isinstance(v, str | bytes) for v in _objects(raw)):
             raise TypeError(f"they are of type {raw.dtype}")
         with np.errstate(over="ignore"):
             array = np.array(raw, dtype=float, order="C")  # sums then do not depend on the input
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # the last: of tensors
         raise ValueError(f"{name}: expected numbers, got {_short(value)} ({error})") from None
     bad = np.isnan(array) if infinite else ~np.isfinite(array)
     if bad.any():
@@ -73,6 +74,7 @@ def index(name: str, value: Any, size: int, what: str) -> int:
 
 def indices(name: str, value: Any, size: int, what: str) -> NDArray[np.int64]:
     """A vector of indices into `size` things called `what`."""
+    _nothing_masked(name, value)
     try:
         array = np.asarray(value)
         if array.size == 0:
@@ -132,7 +134,8 @@ def pulls(
 ) -> tuple[NDArray[np.int64], Array, Array]:
     """What one pull or many showed: arms (pull,), rewards (pull,), costs (pull, constraint).
 
-    A vector of costs will do for one constraint, and None for none.
+    A vector of costs will do for one constraint, and None for none. Costs that carry the names
+    of the constraints are put in their order.
     """
     constraints = problem.thresholds.size
     single = np.ndim(arm) == 0
@@ -144,12 +147,27 @@ def pulls(
     if rewards.shape != (() if single else arms.shape):
         expected = "one number" if single else f"{arms.size} numbers, one a pull"
         raise ValueError(f"{names[1]}: expected {expected}, got shape {rewards.shape}")
+    cost = _by_constraint(names[2], cost, problem.coords["constraint"], single)
     rewards, table = np.atleast_1d(rewards), costs(names[2], cost, arms.size, constraints, single)
     for name, shown in zip(names[1:], (rewards, table), strict=True):
         largest = np.abs(shown).max(initial=0.0)
         if largest > LARGEST_SHOWN:
             raise ValueError(f"{name}: expected at most {LARGEST_SHOWN:g}, got {largest:g}")
     return arms, rewards, table
+
+
+def _by_constraint(name: str, value: Any, constraints: Any, single: bool) -> Any:
+    """Costs in the order of the constraints, where they carry names."""
+    if isinstance(value, np.ndarray) or getattr(value, "ndim", 0) != 2 - single or not value.size:
+        return value
+    if single:
+        return by_name(name, value, constraints, "constraints")
+    if is_data_array(value) and value.dims[0] == "constraint":
+        value = value.T
+    array, _, columns = table(name, value, "pull")
+    if columns is None:
+        return array
+    return array[:, order(name, columns, constraints, "constraints")]
 
 
 def costs(name: str, value: Any, rows: int, constraints: int, single: bool = False) -> Array:
@@ -183,10 +201,10 @@ def table(name: str, value: Any, row: str) -> tuple[Array, list[Any] | None, lis
             lengths = {str(key): vector.size for key, vector in zip(value, vectors, strict=True)}
             raise ValueError(f"{name}: expected vectors of one length, got lengths {lengths}")
         array = np.array(vectors)
-    elif hasattr(value, "columns") and hasattr(value, "index"):  # a DataFrame
+    elif hasattr(type(value), "columns") and hasattr(type(value), "index"):  # a DataFrame
         rows, columns = list(value.index), list(value.columns)
         array = numbers(name, value)
-    elif hasattr(value, "dims") and hasattr(value, "coords"):  # a DataArray
+    elif is_data_array(value):
         if value.dims == ("feature", row):
             value = value.T
         array = numbers(name, value)
@@ -226,18 +244,52 @@ def names(name: str, value: list[Any] | None, size: int) -> NDArray[Any]:
     return np.array([str(v) for v in plain])
 
 
-def order(labels: list[Any] | None, expected: Any) -> list[int]:
-    """Where each expected name stands among the labels; as they come if they are other names."""
-    given = list(map(str, labels)) if labels is not None else []
-    wanted = [str(name) for name in expected]
-    if sorted(given) != sorted(wanted) or len(set(given)) < len(given):
+def named_values(name: str, value: Any) -> tuple[Array, list[Any] | None]:
+    """A vector of numbers (infinities allowed) and the names it carries, if any."""
+    labels: list[Any] | None = None
+    if value is None:
+        value = ()
+    if isinstance(value, Mapping):
+        labels, value = list(value), list(value.values())
+    elif is_data_array(value) and value.ndim == 1:
+        dim = value.dims[0]
+        labels = list(value.coords[dim].values) if dim in value.coords else None
+    elif hasattr(type(value), "index") and hasattr(value, "dtype"):  # a Series
+        labels = list(value.index)
+    array = numbers(name, value, infinite=True)
+    if array.ndim > 1:
+        raise ValueError(f"{name}: expected a vector of numbers, got shape {array.shape}")
+    return np.atleast_1d(array), labels
+
+
+def by_name(name: str, value: Any, expected: Any, what: str) -> Array:
+    """A vector of numbers, in the order of the expected names of `what` where it carries names."""
+    array, labels = named_values(name, value)
+    if labels is None:
+        return array
+    return array[order(name, labels, expected, what, numbered=not isinstance(value, Mapping))]
+
+
+def order(
+    name: str, labels: list[Any], expected: Any, what: str, *, numbered: bool = True
+) -> list[int]:
+    """Where each expected name of `what` stands among the labels.
+
+    What is only `numbered`, as tables are that were given no names, is taken as it comes.
+    """
+    given, wanted = list(map(str, labels)), list(map(str, expected))
+    if sorted(given) == sorted(wanted):
+        return [given.index(label) for label in wanted]
+    if numbered and any(those == list(map(str, range(len(those)))) for those in (given, wanted)):
         return list(range(len(given)))
-    return [given.index(name) for name in wanted]
+    raise ValueError(
+        f"{name}: expected the names of the {what}, {_short(wanted)}, got {_short(given)}"
+    )
 
 
 def allocation(problem: Any, value: Any, *, name: str = "allocation") -> Array:
-    """Shares of the pulls: one an arm, none negative, with sum 1."""
-    array = numbers(name, value)
+    """Shares of the pulls: one an arm, by name or in their order, none negative, with sum 1."""
+    array = numbers(name, by_name(name, value, problem.coords["arm"], "arms"))
     arms = len(problem.arms)
     if array.shape != (arms,):
         raise ValueError(f"{name}: expected {arms} shares, one an arm, got shape {array.shape}")
@@ -257,11 +309,21 @@ def path(name: str, value: Any) -> Path:
         raise ValueError(f"{name}: expected the path of a file, got {_short(value)}") from None
 
 
+def _nothing_masked(name: str, value: Any) -> None:
+    if np.ma.is_masked(value):
+        raise ValueError(f"{name}: expected numbers, got a masked array in which some are missing")
+
+
+def is_data_array(value: Any) -> bool:
+    """Asked of its type: the labels of a Series are attributes, and one may be called `dims`."""
+    return hasattr(type(value), "dims") and hasattr(type(value), "ndim")
+
+
 def _objects(array: NDArray[Any]) -> Any:
     """The elements of an array of Python objects; nothing for any other."""
     return array.flat if array.dtype.kind == "O" else ()
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    text = " ".join(repr(value).split())  # in one line, as tables are not
     return text if len(text) <= 60 else text[:57] + "..."

@@ -412,6 +412,8 @@ class Alternative:
 
     def _parameters(self, theta_reward: Any, theta_cost: Any) -> tuple[Array, Array]:
         """Parameters as arrays (..., feature) and (..., constraint, feature)."""
+        theta_reward = _last(theta_reward, "feature")
+        theta_cost = _last(theta_cost, "constraint", "feature")
         features, constraints = self.problem.arms.shape[1], self.problem.thresholds.size
         reward = _check.numbers("theta_reward", theta_reward)
         if reward.ndim == 0 or reward.shape[-1] != features:
@@ -443,3 +445,9 @@ class Alternative:
             f"candidate: nothing can make {self.problem.name(self.candidate)!r} wrong, "
             "so its alternative set is empty and has no draws"
         )
+
+
+def _last(value: Any, *dims: str) -> Any:
+    """A DataArray with these dimensions last, as `arviz.extract` does not have them."""
+    named = _check.is_data_array(value) and set(dims) <= set(value.dims)
+    return value.transpose(..., *dims) if named else value

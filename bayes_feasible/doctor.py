@@ -1,13 +1,13 @@
 """Is the installation sound? Versions, the cache of compiled code, and a self-test.
 
 The self-test compares with reference values that were computed in high precision and are shipped
-in `data/reference.json`. It takes a few seconds once the code is compiled.
+in `data/reference.json`. It takes a few seconds once the code is compiled. What may be missing is
+imported where it is used, so that a broken installation is told and does not break this as well.
 """
 
 import importlib.metadata
 import json
 import math
-import os
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +16,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from packaging.requirements import Requirement
 
 import bayes_feasible as bf
@@ -50,9 +49,8 @@ def examine() -> Iterator[Finding]:
     yield Finding("Python", True, platform.python_version())
     yield from map(_package, requirements())
     yield _cache()
-    table = reference()
     for subject, check in CHECKS.items():
-        yield _self_test(subject, check, table)
+        yield _self_test(subject, check)
 
 
 def reference() -> dict[str, list[dict[str, Any]]]:
@@ -73,32 +71,28 @@ def _package(need: Requirement) -> Finding:
     except importlib.metadata.PackageNotFoundError:
         return Finding(need.name, False, f"not installed: pip install '{need}'")
     if not need.specifier.contains(version, prereleases=True):
-        return Finding(need.name, False, f"{version} is too old: pip install '{need}'")
+        return Finding(need.name, False, f"{version} is not {need.specifier}: pip install '{need}'")
     return Finding(need.name, True, version)
 
 
 def _cache() -> Finding:
-    """Whether compiled code can be kept: without it every process compiles anew."""
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    folder = Path(given) if given else Path(__file__).parent / "__pycache__"
-    kept = sum(1 for _ in folder.rglob("*.nbc")) if folder.is_dir() else 0
-    existing = folder
-    while not existing.exists():
-        existing = existing.parent
-    if os.access(existing, os.W_OK):
-        return Finding("compiled code", True, f"{kept} functions kept in {folder}")
-    return Finding(
-        "compiled code",
-        kept > 0,
-        f"{folder} cannot be written to: set NUMBA_CACHE_DIR to a folder that can, or half a "
-        "minute of compilation is repeated in every process",
-    )
+    """Where Numba keeps compiled code; where it finds no such folder, nothing compiled works."""
+    try:
+        from bayes_feasible._normal import log_ndtr
+
+        folder = Path(str(log_ndtr.stats.cache_path))
+    except Exception as failure:
+        return Finding(
+            "compiled code", False, f"{failure}; set NUMBA_CACHE_DIR to a folder you may write to"
+        )
+    kept = sum(1 for _ in folder.glob("*.nbc"))
+    return Finding("compiled code", True, f"{kept} functions kept in {folder}")
 
 
-def _self_test(subject: str, check: Callable[[Any], float], table: dict[str, Any]) -> Finding:
+def _self_test(subject: str, check: Callable[[Any], float]) -> Finding:
     start = time.perf_counter()
     try:
-        error = check(table)
+        error = check(reference())
     except Exception as failure:
         return Finding(
             subject,
@@ -127,7 +121,7 @@ def check_tails(table: dict[str, Any]) -> float:
     return max(_relative(log_ndtr(-row["x"]), row["value"], PRECISION) for row in table["log_tail"])
 
 
-def posterior_of(row: dict[str, Any]) -> bf.Posterior:
+def posterior_of(row: dict[str, Any]) -> "bf.Posterior":
     """The posterior that a row of the table describes."""
     problem = bf.Problem(
         row["arms"],
@@ -135,8 +129,8 @@ def posterior_of(row: dict[str, Any]) -> bf.Posterior:
         reward_noise=row["reward_noise"],
         cost_noise=row["cost_noise"] or 1.0,
     )
-    sums = np.array(row["sums"])
-    return bf.Posterior.from_sums(problem, row["counts"], sums[:, 0], sums[:, 1:])
+    rewards, costs = [shown[0] for shown in row["sums"]], [shown[1:] for shown in row["sums"]]
+    return bf.Posterior.from_sums(problem, row["counts"], rewards, costs)
 
 
 def check_events(table: dict[str, Any]) -> float:
@@ -186,10 +180,10 @@ def check_rates(table: dict[str, Any]) -> float:
     """Optimal rates, and their certificates."""
     worst = 0.0
     for row in table["rate"]:
-        costs = row["costs"]
+        costs, arms = row["costs"], range(len(row["rewards"]))
         thresholds = () if costs is None else [row["threshold"]]
         problem = bf.Problem(
-            np.eye(len(row["rewards"])),
+            [[float(i == j) for j in arms] for i in arms],
             thresholds,
             reward_noise=row["reward_noise"],
             cost_noise=row["cost_noise"],

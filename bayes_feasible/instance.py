@@ -10,7 +10,7 @@ import xarray as xr
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
-from bayes_feasible.problem import Problem, named_values
+from bayes_feasible.problem import Problem
 
 BEST = "best"
 INFEASIBLE_SUPEROPTIMAL = "infeasible superoptimal (A1)"
@@ -148,6 +148,8 @@ class Instance:
             errors = rng.standard_normal(shape)
         elif noise == "student_t":
             errors = rng.standard_t(_check.positive("degrees", degrees), shape)
+            if not np.isfinite(errors).all():
+                raise ValueError(f"degrees: {degrees:g} gives numbers too large to be held")
         else:
             raise ValueError(f"noise: expected gaussian, student_t or logistic, got {noise!r}")
         rewards = mean_reward + problem.reward_noise * errors[:, 0]
@@ -230,9 +232,8 @@ def _inner(vectors: Array, parameter: Array) -> Array:
 
 def _by_feature(name: str, value: Any, problem: Problem) -> Array:
     """A vector over features; one that carries the names of the features is put in their order."""
-    if getattr(value, "ndim", 0) == 1:
-        array, labels = named_values(name, value)
-        value = array[_check.order(labels, problem.coords["feature"])] if labels else array
+    if isinstance(value, Mapping) or getattr(value, "ndim", 0) == 1:
+        value = _check.by_name(name, value, problem.coords["feature"], "features")
     return _check.numbers(name, value)
 
 
@@ -250,9 +251,9 @@ def cost_rows(name: str, value: Any, problem: Problem) -> Array:
     elif getattr(value, "ndim", 0) == 2 and getattr(value, "size", 0):
         array, rows, columns = _check.table(name, value, "constraint")
         if rows is not None:
-            array = array[_check.order(rows, problem.coords["constraint"])]
+            array = array[_check.order(name, rows, problem.coords["constraint"], "constraints")]
         if columns is not None:
-            array = array[:, _check.order(columns, problem.coords["feature"])]
+            array = array[:, _check.order(name, columns, problem.coords["feature"], "features")]
         value = array
     elif getattr(value, "ndim", 0) == 1:
         value = _by_feature(name, value, problem)

@@ -162,6 +162,9 @@ class Posterior:
 
     def whiten(self, vectors: Array) -> Array:
         r"""Rows `w` with :math:`w \cdot w' = z^\top V^{-1} z'` for rows `z` in the arms' span."""
+        features = self.problem.arms.shape[1]
+        if np.ndim(vectors) != 2 or np.shape(vectors)[1] != features:
+            raise ValueError(f"vectors: expected rows of {features}, got shape {np.shape(vectors)}")
         lower, order, _ = self._solved()
         return whiten(lower, order, np.ascontiguousarray(vectors @ self.problem.basis))
 

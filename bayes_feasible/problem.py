@@ -82,7 +82,7 @@ class Problem:
             _check_features(self.arms, self.candidates, features, other)
             if features is None:
                 features, named_by = other, "candidates"
-        limits, constraint_names = named_values("thresholds", thresholds)
+        limits, constraint_names = _check.named_values("thresholds", thresholds)
         if np.isneginf(limits).any():
             raise ValueError("thresholds: -inf leaves no candidate feasible")
         self.thresholds = limits
@@ -121,10 +121,12 @@ class Problem:
 
         Equal vectors have equal rewards and costs, so they count as one recommendation.
         """
+        candidate = _check.index("candidate", candidate, len(self.candidates), "candidate")
         return np.all(self.candidates == self.candidates[candidate], axis=1)
 
     def name(self, candidate: int) -> str:
         """The name of a candidate, for messages."""
+        candidate = _check.index("candidate", candidate, len(self.candidates), "candidate")
         return str(self.coords["candidate"][candidate])
 
     def _check_span(self) -> None:
@@ -228,36 +230,10 @@ def _check_features(arms: Array, candidates: Array, ours: Any, theirs: Any) -> N
         )
 
 
-def named_values(name: str, value: Any) -> tuple[Array, list[Any] | None]:
-    """A vector of numbers (infinities allowed) and the names it carries, if any."""
-    labels: list[Any] | None = None
-    if value is None:
-        value = ()
-    if isinstance(value, Mapping):
-        labels, value = list(value), list(value.values())
-    elif hasattr(value, "dims") and getattr(value, "ndim", 0) == 1:  # a DataArray
-        dim = value.dims[0]
-        labels = list(value.coords[dim].values) if dim in value.coords else None
-    elif hasattr(value, "index") and hasattr(value, "dtype"):  # a Series
-        labels = list(value.index)
-    array = _check.numbers(name, value, infinite=True)
-    if array.ndim > 1:
-        raise ValueError(f"{name}: expected one number a constraint, got shape {array.shape}")
-    return np.atleast_1d(array), labels
-
-
 def _cost_noise(value: Any, constraints: int, names: list[Any] | None) -> Array:
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) or getattr(value, "ndim", 0) == 1:
         names = list(range(constraints)) if names is None else names
-        if set(map(str, value)) != set(map(str, names)):
-            raise ValueError(
-                f"cost_noise: expected the names of the thresholds, {names}, got {list(value)}"
-            )
-        by_name = {str(key): noise for key, noise in value.items()}
-        value = [by_name[str(name)] for name in names]
-    elif names is not None:
-        given, labels = named_values("cost_noise", value)
-        value = given[_check.order(labels, names)] if labels is not None else value
+        value = _check.by_name("cost_noise", value, names, "thresholds")
     noise = _check.numbers("cost_noise", value)
     if noise.ndim == 0:
         noise = np.full(constraints, noise)

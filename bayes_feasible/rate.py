@@ -221,14 +221,21 @@ def exponents(instance: Instance, allocation: Any) -> xr.DataArray:
     Parameters
     ----------
     instance : Instance
-    allocation : array or DataArray over arms
-        Shares of the pulls.
+    allocation : vector over arms
+        Shares of the pulls, with sum 1; in the order of the arms, or by their names.
 
     Returns
     -------
     DataArray over `candidate`
         Infinite for copies of the best candidate and for candidates that cannot be mistaken;
         zero where the pulled arms do not tell.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+    >>> bf.exponents(instance, [0.2] * 5).values.round(4).tolist()
+    [0.0547, 0.1777, 0.1013, 0.0773, 0.0032]
     """
     problem = _check_instance(instance).problem
     weights = _check.allocation(problem, allocation)

@@ -50,6 +50,14 @@ class Rule(ABC):
     ----------
     problem : Problem
     posterior : Posterior
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> rule = bf.Uniform(bf.Problem([[1, 0], [0, 1]]), seed=0)
+    >>> rule.tell([0, 1, 1], [1.0, 0.2, 0.4])  # whether asked for or not
+    >>> rule.posterior.counts.tolist()
+    [1, 2]
     """
 
     settings: ClassVar[tuple[str, ...]] = ()

@@ -36,6 +36,15 @@ class BLFAIPS(Rule):
         :math:`L`; by default the largest norm of an arm.
     parameter_radius : float or pair, optional
         :math:`R_1, R_2`; by default the problem's, or 1 where it has none.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> rule = bf.BLFAIPS(bf.instances.end_of_optimism().problem, seed=0, eta=1.0)
+    >>> arm = rule.ask()
+    >>> rule.tell(arm, reward=0.9, cost=0.4)
+    >>> rule
+    BLFAIPS(1 asked, 1 told, eta=1.0, exploration=0.25, arm_norm=None, parameter_radius=None)
     """
 
     settings: ClassVar[tuple[str, ...]] = ("eta", "exploration", "arm_norm", "parameter_radius")
@@ -96,6 +105,13 @@ class PEPS(BLFAIPS):
         \sigma^2` the range of the losses; that one needs the horizon.
     keep_data : bool
         Whether a restart keeps the pulls before it.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> rule = bf.PEPS(bf.instances.soare(3).problem, seed=0, horizon=100)
+    >>> len(rule.ask(10))
+    10
     """
 
     settings: ClassVar[tuple[str, ...]] = (*BLFAIPS.settings, "horizon", "learner", "keep_data")
@@ -149,6 +165,17 @@ class LinearThompson(Rule):
     """Constrained linear Thompson sampling: the best feasible candidate of a posterior draw.
 
     Where the arms are not the candidates, the arm that lowers that candidate's variance most.
+
+    Parameters
+    ----------
+    problem, seed, recommendation
+        See `Rule`.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> bf.LinearThompson(bf.instances.end_of_optimism(alpha=0.3).problem, seed=0).ask(4).tolist()
+    [1, 1, 3, 1]
     """
 
     _step = staticmethod(_choose.ask_thompson)
@@ -176,6 +203,12 @@ class TopTwo(Rule):
         the G-optimal design at rate `t^-exploration`. Where the arms are not the candidates,
         "candidate" pulls what lowers the variance of leader or challenger most.
     exploration : float
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> bf.TopTwo(bf.instances.end_of_optimism().problem, seed=0, select="information")
+    TopTwo(0 asked, 0 told, beta=0.5, select='information', exploration=0.5)
     """
 
     settings: ClassVar[tuple[str, ...]] = ("beta", "select", "exploration")
@@ -223,7 +256,14 @@ class FixedAllocation(Rule):
     problem, seed, recommendation
         See `Rule`.
     allocation : vector over arms
-        Shares with sum 1.
+        Shares with sum 1; in the order of the arms, or by their names.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> problem = bf.Problem({"low": [1, 0.2], "high": [1, 0.9]})
+    >>> bf.FixedAllocation(problem, allocation={"high": 1.0, "low": 0.0}).ask(3).tolist()
+    [1, 1, 1]
     """
 
     settings: ClassVar[tuple[str, ...]] = ("allocation_followed",)
@@ -257,21 +297,44 @@ class FixedAllocation(Rule):
 
 
 class Uniform(FixedAllocation):
-    """Every arm is as likely as every other."""
+    """Every arm is as likely as every other; see `Rule` for the parameters.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> bf.Uniform(bf.instances.end_of_optimism().problem).allocation_followed
+    [0.2, 0.2, 0.2, 0.2, 0.2]
+    """
 
     def _default(self, problem: Problem | Instance) -> Any:
         return np.full(len(self.problem.arms), 1.0 / len(self.problem.arms))
 
 
 class GOptimal(FixedAllocation):
-    """Pulls drawn from the G-optimal design."""
+    """Pulls drawn from the G-optimal design; see `Rule` for the parameters.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> rule = bf.GOptimal(bf.instances.end_of_optimism(alpha=0.3).problem)
+    >>> [round(share, 3) for share in rule.allocation_followed]
+    [0.303, 0.0, 0.303, 0.395, 0.0]
+    """
 
     def _default(self, problem: Problem | Instance) -> Any:
         return self._geometry.design
 
 
 class Oracle(FixedAllocation):
-    """Pulls drawn from the optimal allocation, which takes an Instance (or the allocation)."""
+    """Pulls drawn from the optimal allocation, which takes an Instance (or the allocation).
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> rule = bf.Oracle(bf.instances.end_of_optimism(alpha=0.3))
+    >>> [round(share, 3) for share in rule.allocation_followed]
+    [0.131, 0.0, 0.869, 0.0, 0.0]
+    """
 
     def _default(self, problem: Problem | Instance) -> Any:
         if not isinstance(problem, Instance):
@@ -291,6 +354,18 @@ class BestResponse(Rule):
         See `Rule`.
     exploration : float
         The G-optimal design is mixed in at rate `t^-exploration`.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+    >>> rule = bf.BestResponse(instance.problem, seed=0)
+    >>> for pull in range(300):
+    ...     arm = rule.ask()
+    ...     rewards, costs = instance.pull([arm], seed=pull)
+    ...     rule.tell(arm, rewards[0], costs[0])
+    >>> rule.posterior.counts.tolist()
+    [27, 0, 244, 28, 1]
     """
 
     settings: ClassVar[tuple[str, ...]] = ("exploration",)
@@ -316,6 +391,18 @@ class PlugIn(BestResponse):
     """Tracks the allocation that would be optimal if the posterior means were the truth.
 
     It is solved for again at rounds that grow by a half; see `BestResponse` for the parameters.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+    >>> rule = bf.PlugIn(instance.problem, seed=0)
+    >>> for pull in range(300):
+    ...     arm = rule.ask()
+    ...     rewards, costs = instance.pull([arm], seed=pull)
+    ...     rule.tell(arm, rewards[0], costs[0])
+    >>> rule.posterior.counts.tolist()
+    [73, 0, 194, 33, 0]
     """
 
     _step = staticmethod(_choose.ask_plug_in)

@@ -1,12 +1,18 @@
 """Configuration of the documentation: `make docs`."""
 
 from importlib.metadata import version as version_of
+from xml.etree import ElementTree
+
+from docutils.nodes import SkipNode
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util.logging import getLogger
 
 project = "bayes_feasible"
 author = "the bayes_feasible developers"
 release = version = version_of("bayes_feasible")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 autodoc_typehints = "none"  # numpydoc shows the types in the sections of each docstring
@@ -17,3 +23,41 @@ exclude_patterns = ["_build"]
 html_theme = "sphinx_book_theme"
 html_title = "bayes_feasible"
 html_theme_options = {"show_navbar_depth": 2, "home_page_in_toc": True}
+html_math_renderer = "mathml"
+
+MATHML = "http://www.w3.org/1998/Math/MathML"
+ElementTree.register_namespace("", MATHML)
+
+
+def setup(app):
+    """Formulas are MathML, which browsers show by themselves: MathJax would need the network."""
+    app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
+
+
+def _inline(translator, node):
+    _write(translator, node, "{}")
+
+
+def _block(translator, node):
+    _write(translator, node, '<p style="overflow: auto hidden">{}</p>')
+
+
+def _write(translator, node, frame):
+    try:
+        formula = _subscripted(tex2mathml(node.astext(), as_block=frame != "{}"))
+        translator.body.append(frame.format(formula))
+    except MathError as error:
+        getLogger(__name__).warning("%s", error, location=node)
+    raise SkipNode
+
+
+def _subscripted(mathml):
+    """Put the subscript of an accented letter beside it; docutils puts it below."""
+    root = ElementTree.fromstring(mathml.replace("&ApplyFunction;", "\u2061"))
+    for element in root.iter(f"{{{MATHML}}}munderover"):
+        letter, subscript, accent = element
+        if letter.tag == f"{{{MATHML}}}mi":
+            accented = ElementTree.Element(f"{{{MATHML}}}mover")
+            accented.extend([letter, accent])
+            element.tag, element[:] = f"{{{MATHML}}}msub", [accented, subscript]
+    return ElementTree.tostring(root, encoding="unicode")

@@ -4,6 +4,7 @@ The log-densities are written with SciPy from the definitions, pull by pull.
 """
 
 import numpy as np
+from helpers import closed_form, noise
 from scipy import special, stats
 
 import bayes_feasible as bf
@@ -45,6 +46,19 @@ def history(this, kind, arms, seed):
     )
     truth = bf.Instance(easy, [0.5, 0.3], np.array([[0.1, -0.4], [0.6, 0.2]])[:constraints])
     return bf.History(this, arms, *truth.pull(arms, seed, noise=KINDS[kind]))
+
+
+def student_draws(data, number, seed):
+    """Posterior draws (draw, block, feature) of `unknown_noise`, from the textbook formulas."""
+    this = data.problem
+    mean, inverse = closed_form(data.posterior())
+    shown = np.column_stack([data.rewards, data.costs])
+    squares = np.sum((shown - this.arms[data.arms] @ mean.T) ** 2, axis=0)
+    squares += np.sum(mean**2, axis=1) + PRIOR_PULLS * noise(this) ** 2
+    rng, degrees = np.random.default_rng(seed), PRIOR_PULLS + len(data)
+    scale = np.sqrt(squares / rng.chisquare(degrees, (number, len(mean))))
+    white = rng.standard_normal((number, *mean.shape)) @ np.linalg.cholesky(inverse).T
+    return mean + scale[..., np.newaxis] * white
 
 
 def build(kind, data):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from pytensor.link.numba.linker import NumbaLinker
 from scipy import stats
 
 import bayes_feasible as bf
@@ -185,12 +186,26 @@ def test_probabilities_stated_too_low_are_found_out():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["exact_step", "nutpie_component", "nuts_component", "smc_events", "smc_graded", "slice"],
-)
+    ["exact_step", "nutpie_component", "nuts_component", "smc_events", "smc_graded", "smc_hard",
+     "slice", "demetropolis"],
+)  # fmt: skip
 def test_samplers_of_pymc_are_calibrated(name):
     found = calibration.alternative_ranks(problem(), 0, ARMS, name, replications=60, draws=49)
     judged = calibration.judge(found, FALSE_ALARM)
     assert judged, str(judged)
+
+
+@pytest.mark.slow
+def test_many_short_runs_leave_nothing_in_the_memory():
+    """Compiled code is never freed, so nothing may be compiled anew for a run."""
+    for name in ("smc_graded", "exact_step", "slice"):
+        run = calibration._sampler(name)
+        posterior = bf.Posterior.from_history(problem(), ARMS, np.zeros(9), np.zeros((9, 1)))
+        alternative = bf.Alternative(problem(), 0)
+        run(posterior, alternative, 49, 0)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(NumbaLinker, "fgraph_convert", pytest.fail)
+            run(posterior, alternative, 49, 1)
 
 
 @pytest.mark.slow

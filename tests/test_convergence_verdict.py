@@ -81,6 +81,35 @@ def test_a_rule_whose_allocation_improves_is_undecided(summary):
     assert "still improves" in one.explanation.item()
 
 
+@pytest.mark.parametrize(
+    ("shortfall", "verdict", "reached"), [(0.06, "undecided", "94 %"), (0.04, "attains", "96 %")]
+)
+def test_a_fit_that_overshoots_while_the_allocation_improves_is_no_fault(
+    data, instance, shortfall, verdict, reached
+):
+    """The same curves are a fault where the allocation has not changed."""
+    fast = data.sel(rule=["too fast"]).copy(deep=True)
+    fast.efficiency[:] = 1 - shortfall * (np.array(TIMES) / 1e6) ** -0.25
+    found = convergence.summarise(fast, instance, regression=False, progress=False)
+    assert found.above.item() > 0.999
+    assert found.verdict.item() == verdict
+    text = found.explanation.item()
+    for words in (f"can reach {reached} of Γ", "overshoots", "nothing beats Γ"):
+        assert words in text
+    table = convergence.table(found)
+    assert f"{found.relative_upper.item():.4f} †" in table
+    assert "(† wholly above 1, where no rule can be in the long run" in table
+
+
+def test_an_allocation_that_stalled_explains_no_overshoot(data, instance):
+    fast = data.sel(rule=["too fast"]).copy(deep=True)
+    fast.efficiency[:] = np.minimum(0.8, 0.3 + 0.1 * np.log10(np.array(TIMES)))
+    fast.efficiency[..., -4:] = 0.8
+    found = convergence.summarise(fast, instance, regression=False, progress=False)
+    assert found.verdict.item() == "fault"
+    assert "†" not in convergence.table(found)
+
+
 def test_an_allocation_that_is_not_there_yet_does_not_attain(data, instance):
     """Its error curve bends towards the optimal rate, but the pulls could not reach it so far."""
     late = data.sel(rule=["Oracle"]).copy(deep=True)
@@ -88,7 +117,7 @@ def test_an_allocation_that_is_not_there_yet_does_not_attain(data, instance):
     found = convergence.summarise(late, instance, regression=False, progress=False)
     assert found.within.item() >= 0.95
     assert found.verdict.item() == "undecided"
-    assert "can reach 90 % so far" in found.explanation.item()
+    assert "can reach 90 % of Γ so far" in found.explanation.item()
     # A shortfall of 0.1 that falls as t^(-1/4) is 0.05 after 1e6 * 2^4.
     assert 1e7 <= found.needs.item() <= 2e7
 
@@ -167,8 +196,9 @@ def test_one_replicate_decides_nothing_without_a_model(data, instance):
 def test_the_prior_alone_decides_nothing():
     draws = np.abs(np.random.default_rng(0).normal(size=4000))  # of the relative rate
     evidence = convergence._Evidence(draws, 0.95)
-    row = {"within": float(np.mean(evidence.at_most_optimal >= 0.95))}
-    found = convergence._verdict(evidence, row, 1e4, np.inf, 0.05)
+    within = float(np.mean(evidence.at_most_optimal >= 0.95))
+    approach = convergence._Approach(1e4, np.inf, 0.5, moved=False)
+    found = convergence._verdict(evidence, within, approach, 0.05)
     assert found["verdict"] == "undecided"
     model = rate_regression([10, 100], np.zeros((1, 2)), 1.0)
     assert "relative_rate" in model.named_vars

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import bayes_feasible as bf
+from bayes_feasible import models
 from bayes_feasible.analysis.specification import Specification
 from bayes_feasible.analysis.study import specified
 from bayes_feasible.cli import COMMANDS
@@ -63,3 +64,9 @@ def test_there_is_something_to_test():
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def test_the_reference_has_every_public_name():
+    listed = set(re.findall(r"\w+", (ROOT / "docs" / "api.md").read_text(encoding="utf-8")))
+    assert set(bf.__all__) - {"__version__"} <= listed
+    assert set(models.__all__) <= listed

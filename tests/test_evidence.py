@@ -11,7 +11,7 @@ import bayes_feasible as bf
 from bayes_feasible import models
 from bayes_feasible.analysis import density as density_module
 from bayes_feasible.analysis.density import density
-from bayes_feasible.analysis.evidence import Refused, log_error
+from bayes_feasible.analysis.evidence import METHODS, Refused, log_error
 from bayes_feasible.analysis.expansion import (
     HalfSpaces,
     event_modes,
@@ -206,9 +206,10 @@ def test_a_bounded_parameter_set_is_respected_or_refused():
 def test_a_candidate_that_nothing_can_make_wrong():
     problem = bf.Problem([[1.0, 0.0], [0.0, 1.0]], candidates=[[1.0, 1.0]])
     model = models.linear_gaussian(bf.Posterior.from_history(problem, [0, 1], [1.0, 0.5]))
-    found = log_error(model, bf.Alternative(problem, 0))
-    assert found.value == -np.inf
-    assert found.likeliest == "none"
+    for method in METHODS:
+        found = log_error(model, bf.Alternative(problem, 0), method)
+        assert found.value == -np.inf
+        assert found.likeliest == "none"
 
 
 def gaussian_history(pulls, seed, thresholds=(0.5, 0.8)):

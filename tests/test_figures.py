@@ -3,6 +3,7 @@
 import matplotlib as mpl
 import numpy as np
 import pytest
+import xarray as xr
 from error_curves import results
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
@@ -93,6 +94,14 @@ def test_rate_posterior_has_the_stated_interval(summary):
     assert "95 %" in axes.get_xlabel()
 
 
+def test_what_no_rule_can_reach_is_hatched(summary):
+    axes = figures.rate_posterior(summary)
+    (beyond,) = [patch for patch in axes.patches if patch.get_hatch()]
+    assert beyond.get_label() == "beyond any rule"
+    assert beyond.get_x() == 1.0
+    assert beyond.get_x() + beyond.get_width() == pytest.approx(axes.get_xlim()[1])
+
+
 def test_the_hardest_alternative_is_where_the_ellipse_meets_the_limit(instance):
     drawn = figures.geometry(instance)
     assert len(drawn) == 2
@@ -158,12 +167,43 @@ def test_known_rules_can_be_told_apart_without_colour_vision():
         assert np.mean(close < 0.12) <= 0.05
 
 
+def test_variants_of_a_rule_have_shapes_that_no_other_rule_has():
+    names = [*figures.FAMILIES, "BLFAIPS, true posterior", "BLFAIPS, a third"]
+    markers = [look["marker"] for look in figures.styles(names).values()]
+    assert len(set(markers)) == len(names)
+
+
+@pytest.fixture(scope="module")
+def board():
+    """The scores of three samplers, as far as the figure shows them."""
+    return xr.Dataset(
+        {
+            "verdict": ("sampler", ["trusted", "condemned", "failed"]),
+            "ess_bulk": ("sampler", [3000.0, 6.0, np.nan]),
+            "ess_tail": ("sampler", [2000.0, 90.0, np.nan]),
+            "rhat": ("sampler", [1.001, 1.75, np.nan]),
+        },
+        coords={"sampler": ["exact", "slice", "smc"]},
+    )
+
+
+def test_the_scoreboard_shows_verdicts_and_effective_draws(board):
+    axes = figures.scoreboard(board)
+    lengths = {bar.get_y() + bar.get_height() / 2: bar.get_width() for bar in axes.patches}
+    assert lengths == pytest.approx({0.0: 2000.0, 1.0: 6.0, 2.0: 1.0})
+    colours = {to_hex(bar.get_facecolor()) for bar in axes.patches}
+    assert len(colours) == 3
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["exact", "slice", "smc"]
+    shown = [text.get_text() for text in axes.texts]
+    assert shown == ["2,000 (R-hat 1.00)", "6 (R-hat 1.75)", "no draws"]
+
+
 def test_study_figures_are_written_whole_and_the_same_each_time(
-    data, summary, instance, tmp_path
+    summary, instance, board, tmp_path
 ):  # fmt: skip
-    paths = figures.draw_study(data, summary, instance, tmp_path)
+    paths = figures.draw_study(summary, instance, tmp_path, {1000: board})
     names = {"accuracy", "log_error", "local_exponent", "efficiency", "allocation",
-             "rate_posterior", "geometry"}  # fmt: skip
+             "rate_posterior", "geometry", "scoreboard_1000"}  # fmt: skip
     assert {path.name for path in paths} == {f"{n}.{k}" for n in names for k in ("png", "svg")}
     assert sorted(tmp_path.iterdir()) == sorted(paths)
     first = {path: path.read_bytes() for path in paths}
@@ -180,7 +220,7 @@ def test_a_study_without_a_rate_is_drawn_too(tmp_path):
     certain = bf.Instance(bf.Problem([[1.0, 0.0]]), [1.0, 1.0])
     data = bf.simulate(certain, {"u": bf.Uniform}, 100, 2, [10, 100], executor=False)
     summary = convergence.summarise(data, certain, progress=False)
-    paths = figures.draw_study(data, summary, certain, tmp_path)
+    paths = figures.draw_study(summary, certain, tmp_path)
     assert {path.stem for path in paths} == {"accuracy", "allocation"}
 
 

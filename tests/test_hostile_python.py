@@ -9,7 +9,10 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
+import xarray as xr
 
 import bayes_feasible as bf
 from bayes_feasible.analysis import specification
@@ -18,6 +21,21 @@ NAN, INF = math.nan, math.inf
 DRUG = bf.Problem({"low": [1.0, 0.2], "high": [1.0, 0.9]}, {"dose": 0.5})
 PLAIN = bf.Problem([[1.0, 0.0], [0.0, 1.0]])
 SOARE = bf.instances.soare()
+TRUTH = bf.Instance(DRUG, [0.1, 1.0], [0.2, 0.9])
+TWO = bf.Problem({"low": [1.0, 0.2], "high": [1.0, 0.9]}, {"a": 0.5, "b": 0.6})
+XY = bf.Problem(pd.DataFrame([[1.0, 2.0], [3.0, 1.0]], columns=["x", "y"]))
+
+
+class Tensor:
+    """An array that will not be one, as a tensor with a gradient."""
+
+    def __array__(self, *_, **__):
+        raise RuntimeError("detach it first")
+
+
+def missing(values, *places):
+    """A masked array in which some values are missing."""
+    return np.ma.masked_array(values, mask=np.isin(np.arange(len(values)), places))
 
 
 class Answers:
@@ -238,12 +256,91 @@ BAD = [
     (lambda: bf.read_films("r", "m", "s"), "links, basics: "),
     (lambda: bf.read_film_table("none.csv"), "none.csv"),
     (lambda: bf.instances.movielens(table=3), "table: "),
+    # arrays of every kind that is none of numbers
+    (lambda: bf.Problem(iter([[1.0, 2.0]])), "arms: "),
+    (lambda: bf.Problem({(1.0, 2.0)}), "arms: "),
+    (lambda: bf.Problem(Tensor()), "arms: "),
+    (lambda: bf.Problem(np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]])), "arms: "),
+    (lambda: bf.Problem(np.array([(1, 2)], dtype=[("a", float), ("b", float)])), "arms: "),
+    (lambda: bf.Problem(np.array([["1e4000"]]).astype(np.longdouble)), "arms: "),
+    (lambda: bf.Problem(scipy.sparse.eye(2)), "arms: "),
+    (lambda: bf.Problem(pd.DataFrame({"a": pd.array([1, None], dtype="Int64")})), "arms: "),
+    (lambda: bf.Problem(pd.DataFrame({"a": pd.Categorical(["1", "2"])})), "arms: "),
+    (lambda: bf.Problem(pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])})), "arms: "),
+    (lambda: bf.Problem(np.array([[1]], dtype="m8[s]")), "arms: "),
+    (lambda: bf.Problem(pd.DataFrame([[1, 2]], columns=["x", "x"])), "arms: names must be dist"),
+    (lambda: bf.Problem(pd.DataFrame([[1], [2]], index=["x", "x"])), "arms: names must be dist"),
+    (lambda: bf.Problem({1: [1, 2], "1": [3, 4]}), "arms: names must be distinct"),
+    (lambda: bf.Problem({"a": {"x": 1}}), "arms: "),
+    (lambda: bf.Problem({"a": 1, "b": 2}), "arms: "),
+    (lambda: bf.Problem(xr.DataArray(np.ones((2, 2, 2)))), "arms: "),
+    (lambda: bf.Problem(np), "arms: "),
+    (lambda: bf.Problem(bf.Problem), "arms: "),
+    (lambda: bf.Problem([[-0.0, 0.0]]), "arms: every arm is the zero vector"),
+    (lambda: bf.Problem([[1.0]], {"a": {"b": 1}}), "thresholds: "),
+    (lambda: bf.Problem([[1.0]], missing([1.0], 0)), "thresholds: "),
+    (lambda: bf.Problem([[1.0]], {"a": -INF}), "thresholds: "),
+    (lambda: bf.Problem([[1.0]], iter([1.0])), "thresholds: "),
+    (lambda: bf.Problem([[1.0]], cost_noise=[1, 2]), "cost_noise: "),
+    (lambda: bf.Problem([[1.0]], 1, cost_noise=xr.DataArray([[1.0]])), "cost_noise: "),
+    (lambda: bf.Problem([[1.0]], reward_noise=[1, 2]), "reward_noise: "),
+    (lambda: bf.Problem([[1.0]], parameter_radius={"reward": 1}), "parameter_radius: "),
+    (lambda: bf.Problem([[1.0]], parameter_radius=(1, NAN)), "parameter_radius: "),
+    (lambda: bf.Problem([[1.0]], parameter_radius=-INF), "parameter_radius: "),
+    (lambda: bf.Problem([[1.0, 2.0]], candidates=pd.Series([1, 2])), "candidates: "),
+    (lambda: bf.Problem([[1.0, 2.0]], candidates={}), "candidates: "),
+    (lambda: DRUG.name(9), "candidate: "),
+    (lambda: DRUG.copies(9), "candidate: "),
+    (lambda: DRUG.copies(-1), "candidate: "),
+    (lambda: bf.Instance(DRUG, "ab", [[1, 2]]), "theta_reward: "),
+    (lambda: bf.Instance(DRUG, [1, 2], 3), "theta_cost: "),
+    (lambda: bf.Instance(DRUG, [1, 2], {"dose": 3}), "theta_cost: "),
+    (lambda: bf.Instance(DRUG, [1, 2], [[1], [2, 3]]), "theta_cost: "),
+    (lambda: TRUTH.pull([[0, 1]]), "arms: "),
+    (lambda: TRUTH.pull(["low"]), "arms: "),
+    (lambda: TRUTH.pull(missing([0, 1], 1)), "arms: "),
+    (lambda: TRUTH.pull([0], np.random), "seed: "),
+    (lambda: TRUTH.pull([0], 0, noise=["gaussian"]), "noise: "),
+    (lambda: TRUTH.pull([0], 0, noise="student_t", degrees=NAN), "degrees: "),
+    (lambda: TRUTH.pull([0], 0, noise="student_t", degrees=1e-90), "degrees: "),
+    (lambda: bf.Posterior(DRUG).update("low", 1, 1), "arm: expected the index of arm"),
+    (lambda: bf.Posterior(DRUG).update(True, 1, 1), "arm: "),
+    (lambda: bf.Posterior(DRUG).update(np.array([0.0]), [1], [[1]]), "arm: "),
+    (lambda: bf.Posterior(DRUG).update([0, 1], missing([1.0, 2.0], 1), [1, 2]), "reward: "),
+    (lambda: bf.Posterior(DRUG).update(0, 1), "cost: "),
+    (lambda: bf.Posterior(DRUG).sample(10.0), "draws: "),
+    (lambda: bf.Posterior(DRUG).sample(1, chains=0), "chains: "),
+    (lambda: bf.Posterior(DRUG).to_datatree(0), "draws: "),
+    (lambda: bf.Posterior(DRUG).whiten(np.ones((2, 5))), "vectors: "),
+    (lambda: bf.Alternative(DRUG, "low"), "candidate: expected the index of candidate"),
+    (lambda: bf.Alternative(DRUG, 0).log_probability(bf.Posterior(PLAIN)), "posterior: "),
+    (lambda: bf.Alternative(DRUG, 0).contains([1, 2, 3], [[1, 2]]), "theta_reward: "),
+    (lambda: bf.Alternative(DRUG, 0).contains([1, 2]), "theta_cost: "),
+    (lambda: bf.Alternative(DRUG, 0).sample(bf.Posterior(DRUG), 3, scale=INF), "scale: "),
+    (lambda: bf.optimal_rate(TRUTH, tol=0), "tol: "),
+    (lambda: bf.optimal_rate(TRUTH, tol="x"), "tol: "),
+    (lambda: bf.AdaHedge(3).update([1, NAN, 2]), "loss: "),
+    (lambda: bf.AdaHedge(3).update([1, 2]), "loss: "),
+    (lambda: bf.save(bf.Posterior(DRUG), "x.toml"), "thing: "),
+    (lambda: bf.load(0), "path: "),
+    # names that are not those of the problem
+    (lambda: bf.Problem([[1.0]], {"a": 1, "b": 2}, cost_noise=pd.Series({"c": 1.0, "d": 2.0})),
+     "cost_noise: expected the names of the thresholds"),
+    (lambda: bf.Instance(XY, pd.Series({"y": 1.0, "z": 2.0})),
+     "theta_reward: expected the names of the features"),
+    (lambda: bf.Instance(XY, {"y": 1.0, "z": 2.0}), "theta_reward: expected the names of the fea"),
+    (lambda: bf.Instance(DRUG, {"x": 1.0, "y": 2.0}, [0, 0]), "theta_reward: expected the names"),
+    (lambda: bf.exponents(TRUTH, {"low": 0.5, "hihg": 0.5}), "allocation: expected the names of"),
+    (lambda: bf.History(TWO, [0], [1.0], pd.DataFrame({"a": [1.0], "c": [2.0]})),
+     "costs: expected the names of the constraints"),
+    (lambda: bf.Posterior(TWO).update(0, 1.0, pd.Series({"a": 1.0, "c": 2.0})),
+     "cost: expected the names of the constraints"),
     # paths of problem files
     (lambda: bf.load("a\0.toml"), "no such file"),
     (lambda: bf.save(DRUG, "x" * 300 + ".toml"), "too long"),
     (lambda: bf.save(DRUG, "none.toml/p.toml"), "there is no folder"),
     (lambda: bf.save(DRUG, None), "path: "),
-]
+]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -277,6 +374,87 @@ def test_a_refused_tell_or_undo_leaves_the_journal_as_it_was():
         assert Path("a.trial").read_bytes() == before
     assert made.undo(3)["event"] == "tell"  # the control: a good one is recorded
     assert Path("a.trial").read_bytes() != before
+
+
+# --- names that come with the values are heeded ---
+
+BACKWARDS = pd.DataFrame({"b": [0.2, 0.4], "a": [0.1, 0.3]})
+LABELS = {"constraint": ["b", "a"]}
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        BACKWARDS,
+        xr.DataArray(BACKWARDS.values, LABELS, ("pull", "constraint")),
+        xr.DataArray(BACKWARDS.values.T, LABELS, ("constraint", "pull")),
+        BACKWARDS[["a", "b"]],
+        pd.DataFrame([[0.1, 0.2], [0.3, 0.4]]),  # no names: as they come
+    ],
+    ids=["frame", "array", "turned", "in order", "unnamed"],
+)
+def test_costs_are_put_in_the_order_of_the_constraints(costs):
+    history = bf.History(TWO, [0, 1], [1.0, 2.0], costs)
+    assert history.costs.tolist() == [[0.1, 0.2], [0.3, 0.4]]
+
+
+def test_the_costs_of_one_pull_are_put_in_the_order_of_the_constraints():
+    posterior = bf.Posterior(TWO)
+    posterior.update(1, 1.0, pd.Series({"b": 0.2, "a": 0.1}))
+    posterior.update(1, 1.0, np.array([0.1, 0.2]))
+    assert posterior.cost_sums.tolist() == [[0.0, 0.0], [0.2, 0.4]]
+
+
+def test_the_index_of_a_column_of_costs_is_not_a_name():
+    history = bf.History(DRUG, [0, 1], [1.0, 2.0], pd.Series([0.1, 0.2], index=["p", "q"]))
+    assert history.costs.tolist() == [[0.1], [0.2]]
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        {"high": 0.9, "low": 0.1},
+        pd.Series({"high": 0.9, "low": 0.1}),
+        xr.DataArray([0.9, 0.1], {"arm": ["high", "low"]}, "arm"),
+        pd.Series([0.1, 0.9]),
+    ],
+    ids=["dict", "series", "array", "unnamed"],
+)
+def test_shares_are_put_in_the_order_of_the_arms(shares):
+    expected = bf.exponents(TRUTH, [0.1, 0.9])
+    assert bf.exponents(TRUTH, shares).identical(expected)
+    assert not expected.equals(bf.exponents(TRUTH, [0.9, 0.1]))
+    assert bf.FixedAllocation(DRUG, allocation=shares).allocation_followed == [0.1, 0.9]
+
+
+@pytest.mark.parametrize("form", [dict, pd.Series])
+def test_a_parameter_is_put_in_the_order_of_the_features(form):
+    assert bf.Instance(XY, form({"y": 1.0, "x": 2.0})).theta_reward.tolist() == [2.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["dims", "columns", "index", "dtype", "ndim", "values", "T"])
+def test_a_name_that_is_an_attribute_of_a_table_is_a_name(name):
+    named = pd.Series({name: 0.5, "b": 0.6})
+    problem = bf.Problem(pd.DataFrame({name: [1.0, 2.0], "b": [0.0, 1.0]}), named, cost_noise=named)
+    assert (
+        problem.coords["constraint"].tolist() == problem.coords["feature"].tolist() == [name, "b"]
+    )
+    truth = bf.Instance(problem, named[::-1], pd.DataFrame({"b": [0, 0.1], name: [0, 0.2]}))
+    assert truth.theta_reward.tolist() == [0.5, 0.6]
+    assert truth.theta_cost.tolist() == [[0, 0], [0.2, 0.1]]
+    history = bf.History(problem, [0], [1.0], pd.DataFrame({"b": [0.2], name: [0.1]}))
+    assert history.costs.tolist() == [[0.1, 0.2]]
+
+
+def test_parameters_may_have_their_dimensions_in_any_order():
+    alternative, posterior = bf.Alternative(TWO, 0), bf.Posterior(TWO)
+    draws = posterior.sample(2, seed=0)  # as many as features: the shape alone would not tell
+    inside = alternative.contains(draws.theta_reward, draws.theta_cost)
+    turned = draws.transpose("feature", "constraint", "chain", "draw")
+    assert turned.theta_reward.dims[0] == "feature"
+    np.testing.assert_array_equal(
+        alternative.contains(turned.theta_reward, turned.theta_cost), inside
+    )
 
 
 def test_more_replicates_than_memory_can_hold_are_refused_at_once(monkeypatch):

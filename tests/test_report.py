@@ -137,7 +137,7 @@ def test_numbers_are_those_of_the_summary(page, made):
         assert f"{float(one.relative_rate):.4f}" in text
         assert f"{float(one.relative_lower):.4f} to {float(one.relative_upper):.4f}" in text
         explanation = str(one.explanation.item())
-        assert explanation[1:] in text
+        assert explanation[1:] in text.replace("\N{NO-BREAK SPACE}", " ")
     assert f"{summary.attrs['rate']:.10g}" in text
     assert "95 % interval" in text
     assert "nan" not in text
@@ -193,6 +193,40 @@ def test_samplers_are_shown_with_their_reasons(folder):
     assert "Samplers of the alternative set after 1,000 pulls" in text
     assert "3900 draws diverged" in text
     assert "Samplers that do not pass after 1,000 pulls: nuts-hard (condemned)." in text
+    assert "the verdict does not rest on them" in text
+
+
+def test_the_scoreboard_is_shown_and_described(folder):
+    dims = ("time", "sampler")
+    board = xr.Dataset(
+        {
+            "verdict": (dims, [["trusted", "failed"]]),
+            "reason": (dims, [["all is well", "no memory"]]),
+            "rhat": (dims, [[1.0, np.nan]]),
+            "ess_bulk": (dims, [[4000.0, np.nan]]),
+            "ess_tail": (dims, [[3000.0, np.nan]]),
+        },
+        coords={"time": [1000], "sampler": ["exact", "smc"]},
+    )
+    board.to_netcdf(folder / "scoreboard.nc", engine="h5netcdf")
+    drawn = figures.scoreboard(board.sel(time=1000))
+    figures.save(drawn, folder / "figures" / "scoreboard_1000")
+    picture = Page(report.render(folder)).all("img")[-1]
+    assert "after 1,000 pulls: exact trusted, 4,000; smc failed, -." in picture["alt"]
+
+
+def test_a_fit_that_overshoots_is_not_taken_for_a_rule_that_beats_the_optimum(made, folder):
+    summary = made[2].copy()
+    summary["verdict"] = ("rule", ["undecided", "below"])
+    summary["relative_rate"] = ("rule", [1.044, 0.4])
+    summary["relative_lower"] = ("rule", [1.017, 0.3])
+    summary["relative_upper"] = ("rule", [1.071, 0.5])
+    (folder / "summary.nc").unlink()
+    summary.to_netcdf(folder / "summary.nc", engine="h5netcdf")
+    text = Page(report.render(folder)).text
+    assert "The fitted rate of Oracle, 1.044 Γ, does not mean that it beats Γ." in text
+    assert "1.0170 to 1.0710 †" in text
+    assert "0.3000 to 0.5000 †" not in text
 
 
 def test_the_same_study_gives_the_same_page(folder):

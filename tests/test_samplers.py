@@ -1,15 +1,18 @@
 """The samplers of an alternative set: same law as the exact one, same shape of result."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from helpers import blocks, gaussian_draws, membership, same_law, z_bound
+from helpers import blocks, gaussian_draws, in_balls, membership, same_law, z_bound
+from model_helpers import history, problem, student_draws
 from scipy import stats
 
 import bayes_feasible as bf
 from bayes_feasible import models
-from bayes_feasible.analysis import _components, samplers
+from bayes_feasible.analysis import _components, _smc, samplers
 from bayes_feasible.analysis._tasks import Task
 from bayes_feasible.analysis.samplers import SamplerError, sample_alternative
 from bayes_feasible.analysis.targets import KINDS, LOG_PROBABILITIES, target
@@ -123,6 +126,7 @@ def test_problems_without_constraints(sampler, unconstrained):
     assert draws.theta_reward.shape == (2, 200, 2)
     assert draws.theta_cost.shape == (2, 200, 0, 2)
     outside = 1 - alternative.contains(draws.theta_reward, draws.theta_cost).mean()
+    assert tree.attrs["outside"] == float(outside)
     assert outside <= (0.1 if "smooth" in sampler else 0.0)
 
 
@@ -367,9 +371,84 @@ def test_bad_input(four_events, changes, message):
         sample_alternative(**arguments)
 
 
-def test_components_of_a_bounded_problem_are_refused():
-    problem = bf.Problem([[1.0, 0.0], [0.0, 1.0]], thresholds=0.5, parameter_radius=2.0)
+# --- Bounded parameters ---
+
+
+def bounded(radius):
+    problem = bf.Problem([[1.0, 0.0], [0.0, 1.0]], thresholds=0.5, parameter_radius=radius)
     posterior = bf.Posterior.from_history(problem, [0, 1], [1.0, 0.2], [[0.1], [0.2]])
-    alternative = bf.Alternative(problem, 0)
-    with pytest.raises(ValueError, match="parameter_radius"):
-        sample_alternative(posterior, alternative, "nuts_component", progress=False)
+    return posterior, bf.Alternative(problem, 0)
+
+
+def test_components_of_a_bounded_problem_are_refused():
+    with pytest.raises(SamplerError, match="parameter_radius"):
+        sample_alternative(*bounded(2.0), "nuts_component", progress=False)
+
+
+def test_starts_lie_within_the_bounds():
+    posterior, alternative = bounded(0.7)
+    task = Task(posterior, alternative, 10, 10, 50, 0, 1, False)
+    starts = task.parameters(np.array(task.starts()))
+    assert membership(alternative, starts).any(axis=1).all()
+    assert np.linalg.norm(starts, axis=2).max() <= 0.7
+    task = Task(*bounded(1e-3), 10, 10, 2, 0, 1, False)
+    with pytest.raises(SamplerError, match=r"starts: of .* none lies within the parameter_radius"):
+        task.starts()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", ["smc_events", "smc_graded", "smc_hard", "slice"])
+def test_samplers_of_a_bounded_problem_against_rejection(sampler):
+    posterior, alternative = bounded(1.0)
+    every = gaussian_draws(posterior, 400_000, 5)
+    every = every[in_balls(posterior.problem, every)]
+    inside = membership(alternative, every).any(axis=1)
+    tree = sample_alternative(posterior, alternative, sampler, progress=False)
+    _check_against(tree, every[inside], inside)
+
+
+def _check_against(tree, reference, inside):
+    """Means of the draws and log P, against draws of the posterior that were kept."""
+    values = coordinates(_draws(tree))
+    exact = reference.reshape(len(reference), -1).T
+    error = np.hypot(convergence(values)["mcse"], exact.std(axis=1) / np.sqrt(exact.shape[1]))
+    bound = z_bound(len(exact), FALSE_ALARM)
+    assert np.all(np.abs(values.mean(axis=(1, 2)) - exact.mean(axis=1)) < bound * error)
+    if "log_probability" in tree.attrs:
+        own = tree.attrs["log_probability_standard_error"]
+        rejection = np.sqrt((1 - inside.mean()) / inside.sum())
+        off = tree.attrs["log_probability"] - np.log(inside.mean())
+        freedom = tree.attrs.get("log_probability_freedom", np.inf)
+        assert abs(off) < stats.t.isf(FALSE_ALARM / 2, freedom) * np.hypot(own, rejection)
+        assert abs(off) < 0.2
+
+
+# --- Models with other variables than the parameters ---
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sampler",
+    ["nutpie_component", "nuts_component", "smc_events", "smc_graded", "slice", "demetropolis"],
+)
+def test_samplers_of_a_model_that_learns_scales_against_rejection(sampler):
+    data = history(problem(1), "unknown_noise", np.arange(60) % 3, seed=8)
+    alternative = bf.Alternative(data.problem, 0)
+    every = student_draws(data, 400_000, 6)
+    inside = membership(alternative, every).any(axis=1)
+    tree = sample_alternative(
+        bf.Posterior(data.problem), alternative, sampler, model=models.unknown_noise(data),
+        progress=False,
+    )  # fmt: skip
+    draws = _draws(tree)
+    assert alternative.contains(draws.theta_reward, draws.theta_cost).all()
+    _check_against(tree, every[inside], inside)
+
+
+def test_particles_of_a_model_with_other_variables_are_taken_apart():
+    kernel = SimpleNamespace(
+        var_info={"before_log__": ((), 1), "whitened": ((2, 2), 4), "after_log__": ((2,), 2)},
+        tempered_posterior=np.arange(14.0).reshape(2, 7),
+    )
+    found = _smc._whitened(kernel)
+    assert found.tolist() == [[[1, 2], [3, 4]], [[8, 9], [10, 11]]]

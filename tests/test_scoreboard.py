@@ -12,6 +12,7 @@ from scipy import stats
 from bayes_feasible import cli
 from bayes_feasible.analysis import samplers, scoreboard, scoreboard_figures, yardstick
 from bayes_feasible.analysis.targets import target
+from bayes_feasible.commands import _state
 
 
 @pytest.fixture(scope="module")
@@ -270,6 +271,8 @@ def test_the_table_shows_every_sampler_with_its_reason(board):
     assert lines[1].startswith("exact")
     assert "dropped: condemned. A region missed" in text
     assert "95 % interval" in text
+    for column in ("MCSE", "diverg.", "BFMI", "outside", "missed", "distance", "log P", "z"):
+        assert column in text
 
 
 def test_files_are_written_and_read_back(board, four_events, tmp_path):
@@ -324,6 +327,7 @@ def test_a_sampler_that_there_is_not_is_refused_before_anything_runs(four_events
 def test_the_tables_of_samplers_are_consistent():
     assert set(samplers.QUICK) <= set(samplers.FULL) == set(samplers.SAMPLERS)
     assert {"exact", "exact_step"} <= set(samplers.QUICK)
+    assert samplers.FULL == _state.SAMPLERS
 
 
 def _run(capsys, *arguments):

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-BENCHMARKS = ("rate", "draws", "rounds", "start_up")
+BENCHMARKS = ("rate", "draws", "rounds", "checkpoints", "start_up")
 
 
 def main() -> None:

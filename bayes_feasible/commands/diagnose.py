@@ -41,9 +41,14 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     state.add(diagnose)
     which = diagnose.add_mutually_exclusive_group()
     which.add_argument(
-        "--samplers", nargs="+", metavar="NAME", help="which samplers to run (all of them)"
+        "--samplers",
+        nargs="+",
+        metavar="NAME",
+        help=f"which samplers to run, out of {', '.join(state.SAMPLERS)} (all of them)",
     )
-    which.add_argument("--quick", action="store_true", help="only the quickest to show the rest")
+    which.add_argument(
+        "--quick", action="store_true", help="one sampler of each kind, without long compilations"
+    )
     add_sizes(diagnose)
     diagnose.add_argument(
         "--jobs", type=int, default=2, metavar="N", help="samplers to run at the same time (2)"

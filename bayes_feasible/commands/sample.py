@@ -42,7 +42,12 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     state.add(sample)
-    sample.add_argument("--sampler", default="exact", metavar="NAME", help="how to draw (exact)")
+    sample.add_argument(
+        "--sampler",
+        default="exact",
+        metavar="NAME",
+        help=f"how to draw: {', '.join(state.SAMPLERS)} (exact)",
+    )
     add_sizes(sample)
     sample.add_argument(
         "--cores",

@@ -153,10 +153,15 @@ def _show(found: "Study", options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps(output.plain(_fields(found)), indent=2, ensure_ascii=False))
     elif not options.quiet:
+        from bayes_feasible.analysis.report import PAGE, headline
+
         print(found.tables())
         print(f"\nWritten in {found.folder}:")
         for path in found.files:
             print(f"  {path.relative_to(found.folder)}")
+        if found.summary is not None:
+            print(f"\n{headline(found.summary)}")
+            print(f"To read, in a browser: {found.folder / PAGE}")
 
 
 def _fields(found: "Study") -> dict[str, Any]:

@@ -81,8 +81,8 @@ def run(options: argparse.Namespace) -> None:
         try:
             fields, text = _RUN[options.step](options)
         finally:
-            for warning in caught:
-                print(f"bayes-feasible trial: {warning.message}", file=sys.stderr)
+            for message in dict.fromkeys(str(warning.message) for warning in caught):
+                print(f"bayes-feasible trial: {message}", file=sys.stderr)
     if options.json:
         print(json.dumps(output.plain(fields), indent=2, ensure_ascii=False))
     else:

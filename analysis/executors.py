@@ -31,6 +31,18 @@ class Unfinished(RuntimeError):
     """A study that had to stop; what is finished is kept."""
 
 
+def came_from(error: BaseException | None, kind: type[BaseException]) -> bool:
+    """Whether an error of this kind is what began it.
+
+    Compiled code and HDF5 may turn a Ctrl-C that meets them into an error of their own.
+    """
+    while error is not None:
+        if isinstance(error, kind):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def here(work: Sequence[Work]) -> Generator[Result]:
     """Compute one part after the other in this process."""
     for each in work:

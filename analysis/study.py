@@ -172,10 +172,12 @@ def study(
             computed = _compute(folder, parts, workers, dask, descriptors, show)
             found = _conclude(folder, parts, only_results, show)
             return replace(found, computed=computed, reused=len(parts) - computed)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"interrupted: {_standing(folder, parts)}") from None
-        except (OSError, Unfinished) as error:
-            raise Unfinished(f"{error}: {_standing(folder, parts)}") from error
+        except BaseException as error:
+            if executors.came_from(error, KeyboardInterrupt):
+                raise KeyboardInterrupt(f"interrupted: {_standing(folder, parts)}") from error
+            if isinstance(error, OSError | Unfinished):
+                raise Unfinished(f"{error}: {_standing(folder, parts)}") from error
+            raise
 
 
 def specified(value: Any) -> Specification:

@@ -200,6 +200,25 @@ def test_interrupted_and_resumed(tmp_path, undisturbed, monkeypatch, count):
     assert files(tmp_path) == undisturbed
 
 
+def test_ctrl_c_that_compiled_code_turns_into_an_error(tmp_path, undisturbed, monkeypatch):
+    def disguised(work):
+        yield next(executors_here(work))
+        raise SystemError("a result with an exception set") from KeyboardInterrupt()
+
+    def broken(work):
+        yield next(executors_here(work))
+        raise SystemError("a result with an exception set")
+
+    executors_here = executors.here
+    for stop, error in ((disguised, KeyboardInterrupt), (broken, SystemError)):
+        with monkeypatch.context() as patch:
+            patch.setattr(executors, "here", stop)
+            with pytest.raises(error):
+                run(SMALL, tmp_path)
+    run(SMALL, tmp_path)
+    assert files(tmp_path) == undisturbed
+
+
 def edit(path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1

@@ -163,8 +163,8 @@ def test_a_signal_stops_it_and_it_says_how_to_go_on(tmp_path, number, code):
     process = start(specification, folder, "--workers", 1)
     wait_for(lambda: finished(folder) > kept, process)
     process.send_signal(number)
-    process.communicate()
-    assert process.returncode == code
+    _, errors = process.communicate()
+    assert process.returncode == code, errors
 
 
 def kill_workers(specification, folder, kills):

@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     if options.template:
         print(specification.DEFAULT, end="")
         return 0
-    from bayes_feasible.analysis.executors import Unfinished
+    from bayes_feasible.analysis.executors import Unfinished, came_from
     from bayes_feasible.analysis.study import study
 
     try:
@@ -111,22 +111,13 @@ def run(options: argparse.Namespace) -> int:
         print(f"bayes-feasible study: {error or 'interrupted'}", file=sys.stderr)
         if isinstance(error, Unfinished):
             return FAILED
-        return TERMINATED if _terminated(error) else INTERRUPTED
+        return TERMINATED if came_from(error, _Terminated) else INTERRUPTED
     _show(found, options)
     return 0
 
 
 class _Terminated(KeyboardInterrupt):
     """A SIGTERM, as batch systems send before they kill."""
-
-
-def _terminated(error: BaseException | None) -> bool:
-    """Whether an interruption began with a SIGTERM."""
-    while error is not None:
-        if isinstance(error, _Terminated):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 @contextmanager

@@ -27,7 +27,7 @@ test: lint $(VENV)/.compiled  ## lint, check types and run the quick tests
 	$(BIN)/pytest -m "not slow" -n auto --dist loadfile $(PYTEST)
 
 test-slow: $(VENV)/.compiled  ## run the slow tests
-	$(BIN)/pytest -m slow $(PYTEST)
+	$(BIN)/pytest -m slow -n auto --dist worksteal $(PYTEST)
 
 coverage: $(VENV)/.compiled  ## which lines the quick tests run
 	$(BIN)/pytest -m "not slow" -n auto --dist loadfile \

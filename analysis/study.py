@@ -162,7 +162,7 @@ def study(
     if restart and extend:
         raise ValueError("restart: it gives up what extend would keep; choose one")
     show = sys.stderr.isatty() if progress is None else progress
-    path = Path(out)
+    path = _check.path("out", out)
     if path.exists() and not path.is_dir():
         raise ValueError(f"out: expected a folder, {path} is a file")
     with locked(path) as descriptors:

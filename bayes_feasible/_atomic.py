@@ -27,6 +27,8 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise FileNotFoundError(f"{path}: there is no folder {target.parent}")
     if target.is_dir():
         raise IsADirectoryError(f"{path}: expected a file, this is a folder")
+    if target.exists() and not target.is_file():
+        raise ValueError(f"{path}: expected a file, this is a device or a pipe")
     temporary = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
     try:
         yield temporary

@@ -5,6 +5,7 @@
 
 import ast
 import math
+import os
 import re
 from pathlib import Path
 
@@ -578,3 +579,12 @@ def test_no_source_runs_text_or_unpickles_data():
 def test_a_source_that_does_is_noticed(source):
     assert executes(source)
     assert not executes("re.compile('x'); pickle.dumps(x); np.load(p, allow_pickle=False)")
+
+
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ValueError, match="pipe: expected a file, this is a device or a pipe"):
+        bf.Uniform(bf.Problem([[1.0]])).save(pipe)
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]

@@ -202,10 +202,11 @@ def test_many_short_runs_leave_nothing_in_the_memory():
         run = calibration._sampler(name)
         posterior = bf.Posterior.from_history(problem(), ARMS, np.zeros(9), np.zeros((9, 1)))
         alternative = bf.Alternative(problem(), 0)
-        run(posterior, alternative, 49, 0)
+        for seed in range(2):  # the first makes the model, the second is the first to swap its data
+            run(posterior, alternative, 49, seed)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(NumbaLinker, "fgraph_convert", pytest.fail)
-            run(posterior, alternative, 49, 1)
+            patch.setattr(NumbaLinker, "fgraph_convert", lambda *_, **__: pytest.fail("compiled"))
+            run(posterior, alternative, 49, 2)
 
 
 @pytest.mark.slow

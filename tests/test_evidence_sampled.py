@@ -1,7 +1,5 @@
 """Log-probabilities of error by PyMC's samplers, and the cost of many checkpoints."""
 
-import time
-
 import numpy as np
 import pytest
 from helpers import z_bound
@@ -11,7 +9,6 @@ from test_evidence import (
     PULLS,
     gaussian_history,
     logistic_data,
-    logistic_problem,
     logistic_truth,
 )
 
@@ -110,20 +107,3 @@ def test_components_and_quadrature_agree_where_scales_are_unknown():
     found = log_error(model, alternative, "smc", draws=8000, seed=5)
     bound = stats.t.isf(FALSE_ALARM / 2, found.diagnostics["freedom"]) * found.standard_error
     assert abs(found.value - exact.value) < min(bound, 0.2)
-
-
-@pytest.mark.slow
-def test_twenty_checkpoints_cost_less_than_three_times_one():
-    """In time of the processor, the first with all that has to be compiled for it."""
-
-    def cost(checkpoints):
-        start = time.process_time()
-        model = models.logistic(logistic_data(2))
-        for pulls in checkpoints:
-            models.observe(model, logistic_data(pulls))
-            log_error(model, bf.Alternative(logistic_problem(), 0), draws=5000)
-        return time.process_time() - start
-
-    cost([2])  # what the process does once, whatever the model
-    one = cost([2])
-    assert cost(range(2, 42, 2)) < 3 * one

@@ -428,8 +428,7 @@ def _check_against(tree, reference, inside):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "sampler",
-    ["nutpie_component", "nuts_component", "smc_events", "smc_graded", "slice", "demetropolis"],
+    "sampler", ["nutpie_component", "nuts_component", "smc_events", "smc_graded", "slice"]
 )
 def test_samplers_of_a_model_that_learns_scales_against_rejection(sampler):
     data = history(problem(1), "unknown_noise", np.arange(60) % 3, seed=8)

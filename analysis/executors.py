@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -41,6 +41,41 @@ def came_from(error: BaseException | None, kind: type[BaseException]) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+@contextmanager
+def heeded_signals() -> Iterator[Callable[[], None]]:
+    """A function to call now and then, which raises a Ctrl-C or SIGTERM that got lost.
+
+    What a signal raises may meet a callback of compiled code or of HDF5, where Python ignores it.
+    """
+    raised: list[BaseException] = []
+
+    def heeding(handler: Callable[..., Any]) -> Callable[..., Any]:
+        def heed(*arguments: Any) -> None:
+            try:
+                handler(*arguments)
+            except BaseException as error:
+                raised.append(error)
+                raise
+
+        return heed
+
+    def check() -> None:
+        if raised:
+            raise raised[0]
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(number)
+            if callable(handler):  # neither ignored nor left to the system
+                before[number] = signal.signal(number, heeding(handler))
+    try:
+        yield check
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def here(work: Sequence[Work]) -> Generator[Result]:

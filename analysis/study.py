@@ -224,8 +224,10 @@ def _compute(
         _compile(work, show)
     results = _executor(work, rounds, workers, dask, descriptors)
     total = wanted.horizon * wanted.replicates * len(wanted.rules)
-    with closing(results), _bar("study", total, "round", show, total - rounds) as bar:
+    bar = _bar("study", total, "round", show, total - rounds)
+    with executors.heeded_signals() as heed_signals, closing(results), bar:
         for part, replicates in results:
+            heed_signals()
             folder.parts.write(part.stem, part.key, to_dataset(missing[part.key], replicates))
             bar.update(wanted.horizon * part.size)
     return len(work)

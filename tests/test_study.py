@@ -1,5 +1,6 @@
 """Studies: the numbers of `simulate`, in parts, wherever they are computed, and never lost."""
 
+import contextlib
 import copy
 import errno
 import json
@@ -197,6 +198,24 @@ def test_interrupted_and_resumed(tmp_path, undisturbed, monkeypatch, count):
     assert len(list((tmp_path / "parts").iterdir())) == count
     again = run(SMALL, tmp_path)
     assert (again.computed, again.reused) == (6 - count, count)
+    assert files(tmp_path) == undisturbed
+
+
+def test_ctrl_c_that_is_lost_in_a_callback(tmp_path, undisturbed, monkeypatch):
+    def losing(work):
+        for i, result in enumerate(executors_here(work)):
+            if i == 2:
+                with contextlib.suppress(KeyboardInterrupt):
+                    signal.raise_signal(signal.SIGINT)
+            yield result
+
+    executors_here, handler = executors.here, signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patch:
+        patch.setattr(executors, "here", losing)
+        with pytest.raises(KeyboardInterrupt, match="2 of 6 parts are finished"):
+            run(SMALL, tmp_path)
+    assert signal.getsignal(signal.SIGINT) is handler
+    run(SMALL, tmp_path)
     assert files(tmp_path) == undisturbed
 
 

@@ -453,27 +453,36 @@ def draw_event(geo, state, work, rng, leader, event, root):
 
 
 @njit(**BORROWER, forceinline=True)
-def count_events(candidates, candidate_means, draw, noise, thresholds, chance, leader, event):
-    """How many of the events that matter contain the draw; its own counts without asking."""
+def keep(candidates, candidate_means, draw, noise, thresholds, chance, leader, event, rng):
+    """Keep a draw with probability 1/N, for N of the events that matter contain it.
+
+    That is: where u N < 1 for a uniform u. The count goes no further than until that fails, which
+    spares most of it where many events overlap.
+    """
     constraints = thresholds.size
     reward = drawn_value(candidates, candidate_means, draw, noise, REWARD, leader)
-    count = 1
+    count, uniform = 1, 0.0  # its own event counts without asking
     for e in range(chance.size):
         if e == event or chance[e] == 0.0:
             continue
         if e < constraints:
             cost = drawn_value(candidates, candidate_means, draw, noise, 1 + e, leader)
-            count += cost > thresholds[e]
-            continue
-        z = e - constraints
-        inside = drawn_value(candidates, candidate_means, draw, noise, REWARD, z) >= reward
-        for j in range(constraints):
-            if not inside:
-                break
-            cost = drawn_value(candidates, candidate_means, draw, noise, 1 + j, z)
-            inside = cost <= thresholds[j]
-        count += inside
-    return count
+            inside = cost > thresholds[e]
+        else:
+            z = e - constraints
+            inside = drawn_value(candidates, candidate_means, draw, noise, REWARD, z) >= reward
+            for j in range(constraints):
+                if not inside:
+                    break
+                cost = drawn_value(candidates, candidate_means, draw, noise, 1 + j, z)
+                inside = cost <= thresholds[j]
+        if inside:
+            count += 1
+            if count == 2:
+                uniform = rng.random()
+            if uniform * count >= 1.0:
+                return False
+    return True
 
 
 @njit(**BORROWER)
@@ -491,11 +500,8 @@ def draw_alternative(geo, state, work, rng, leader, scale):
     while True:
         event = pick(work.chance, total, rng)
         draw_event(geo, state, work, rng, leader, event, root)
-        if matter == 1:
-            return event
-        count = count_events(
+        if matter == 1 or keep(
             geo.candidates, state.candidate_means, work.draw, geo.noise, geo.thresholds,
-            work.chance, leader, event,
-        )  # fmt: skip
-        if count == 1 or rng.random() * count < 1.0:
+            work.chance, leader, event, rng,
+        ):  # fmt: skip
             return event

@@ -5,6 +5,7 @@ with plain NumPy, SciPy and mpmath.
 """
 
 import itertools
+import re
 
 import cvxpy as cp
 import numpy as np
@@ -270,3 +271,31 @@ def least_exponents(alternative, theta, allocation):
         )
         result.append(cp.Problem(cp.Minimize(cost), asked).solve(solver=cp.CLARABEL))
     return np.array(result)
+
+
+# Numbers in the results of claims: with an error of some kind, and those that are settings.
+NUMBER = r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
+WITH_ERROR = (
+    rf"{NUMBER} ± {NUMBER}",
+    rf"band ±{NUMBER}",
+    rf"{NUMBER}(?:/{NUMBER})? \(95 % interval (?:{NUMBER}|-∞) to (?:{NUMBER}|∞)\)",
+    rf"{NUMBER} \(largest of {NUMBER}; above the {NUMBER} % quantile with confidence 95 %\)",
+    rf"{NUMBER}(?:, {NUMBER}: {NUMBER})* \(standard error {NUMBER}\)",
+)
+SETTING = (
+    rf"\b(?:[TtKdαβδη]|2δ) = (?:10\^)?{NUMBER}",
+    r"[Tt]\^[-(]?[\w./]+", r"\b10\^\d+", r"\b2Γ", r"\b1 - efficiency", r"\b1/T\b", r"\b95 %",
+    r"\b[EFTAf]_?\d+\b", r"\(\d{4}\)", r"Theorem \d+", r"after \d+ pulls", r"top \d+\b",
+    r"of April 2025", r"of the 10M set", r"beyond 3 standard errors",
+    rf"{NUMBER} of {NUMBER} change, {NUMBER} from ahead to behind or back",
+    rf"{NUMBER} (?:ahead|level|behind)",
+)  # fmt: skip
+
+
+def bare_numbers(result):
+    """Numbers of a claim's result without an error, in clauses not said to be exact."""
+    for pattern in (*WITH_ERROR, *SETTING):
+        result = re.sub(pattern, "", result)
+    clauses = re.split(r"; |\. ", result)
+    doubtful = " ".join(clause for clause in clauses if "exact" not in clause)
+    return re.findall(rf"(?<!\w){NUMBER}", doubtful)

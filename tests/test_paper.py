@@ -2,13 +2,21 @@
 
 import csv
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
+from helpers import bare_numbers
 from numpy.testing import assert_array_equal
 
 import bayes_feasible as bf
@@ -33,7 +41,7 @@ from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.compare import Contest, Criterion, Estimate
 from bayes_feasible.analysis.paper.printed_adahedge import PrintedAdaHedge, printed_update
 from bayes_feasible.analysis.paper.rule_sets import HEROES, PAPER_ETA, RIVALS, RULES
-from bayes_feasible.analysis.paper.runs import DRAWS, Study
+from bayes_feasible.analysis.paper.runs import DRAWS, Piece, Study
 
 ROW = Claim("a | b", "Section 1", "two\nlines", "0.1 ± 0.2", "holds", "python -m this")
 
@@ -104,6 +112,9 @@ def test_drawn_is_how_probably_one_draw_is_right(study, watched, instance):
     # Four normal deviates; 5 standard deviations have a false alarm of 3e-6. The exact
     # probability is itself estimated, to a fraction of that.
     assert np.all(off <= 5 * spread + 1e-3)
+    # A control: how often the means are right is another matter.
+    means = watched.correct.isel(instance=0).mean("replicate").values
+    assert np.any(np.abs(means - chance.mean(axis=1)) > 5 * spread + 1e-3)
     assert np.all(np.isin(watched.by_draw, range(-1, 5)))
 
 
@@ -127,17 +138,12 @@ def test_several_instances(study):
 
 
 def test_numbers_are_kept_as_long_as_the_settings_agree(study, watched, tmp_path):
-    path, told, made = tmp_path / "small.nc", [], []
-
-    def make():
-        made.append(1)
-        return watched
-
-    first = runs.kept(path, study.settings(), make, report=told.append)
-    again = runs.kept(path, study.settings(), make, report=told.append)
-    xr.testing.assert_equal(first, again)
-    assert len(made) == 1
-    assert told == ["small.nc: written", "small.nc: kept"]
+    path = tmp_path / "small.nc"
+    assert runs.stored(path, study.settings()) is None
+    runs.store(path, study.settings(), watched)
+    found = runs.stored(path, study.settings())
+    xr.testing.assert_equal(found, watched)
+    assert json.loads(found.attrs["settings"])["seed"] == 5
     for other in (
         replace(study, replicates=41),
         replace(study, seed=6),
@@ -145,21 +151,49 @@ def test_numbers_are_kept_as_long_as_the_settings_agree(study, watched, tmp_path
         replace(study, rules=study.rules | {"BLFAIPS": partial(bf.BLFAIPS, eta=1.0)}),
         replace(study, instances=[bf.instances.end_of_optimism(0.2)]),
     ):
-        made.clear()
-        runs.kept(path, other.settings(), make, report=told.append)
-        assert made == [1]
+        assert runs.stored(path, other.settings()) is None
+
+
+def pieces_that_count(*sizes):
+    """Pieces of so many tasks, each of which gives its place in the piece."""
+    return [
+        Piece(f"{number}", "", [partial(int, i) for i in range(size)], lambda found: tuple(found))
+        for number, size in enumerate(sizes)
+    ]
+
+
+@pytest.mark.parametrize("pool", [nullcontext, partial(ThreadPoolExecutor, 3)])
+def test_pieces_are_put_together_from_their_own_tasks(pool):
+    with pool() as executor:
+        found = {
+            p.name: joined for p, joined, _ in runs.completed(pieces_that_count(3, 1, 2), executor)
+        }
+    assert found == {"0": (0, 1, 2), "1": (0,), "2": (0, 1)}
+
+
+def test_what_cannot_be_divided_goes_first():
+    found = [piece.name for piece, *_ in runs.completed(pieces_that_count(3, 1, 2, 1))]
+    assert found == ["1", "3", "0", "2"]
+
+
+def test_a_task_that_fails_is_not_passed_over():
+    (piece,) = pieces_that_count(3)
+    broken = piece._replace(tasks=[*piece.tasks, partial(int, "x")])
+    with ThreadPoolExecutor(2) as executor, pytest.raises(ValueError, match="'x'"):
+        list(runs.completed([broken], executor))
 
 
 def test_an_interruption_leaves_what_was_there(study, watched, tmp_path):
     path = tmp_path / "small.nc"
-    runs.kept(path, "old", lambda: watched, report=silent)
+    runs.store(path, "old", watched)
     before = path.read_bytes()
 
     def interrupted():
         raise KeyboardInterrupt
 
+    pieces = [study.piece()._replace(settings="new", tasks=[interrupted])]
     with pytest.raises(KeyboardInterrupt):
-        runs.kept(path, "new", interrupted, report=silent)
+        list(experiments.finished({"part": pieces}, tmp_path, None, silent))
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
@@ -378,6 +412,8 @@ def test_films_show_real_ratings_and_scores():
     # Mean and spread of Jurassic Park's 238 ratings; 5 standard errors, false alarm 6e-7.
     assert abs(seen.mean() - 3.75) < 5 * 0.8553 / np.sqrt(2000)
     assert abs(seen.std() - 0.8553) < 5 * 0.8553 / np.sqrt(2 * 2000) * 1.5
+    other = np.array([exact.pull(0)[0] for _ in range(2000)])  # a control: another film
+    assert abs(other.mean() - 3.75) > 5 * 0.8553 / np.sqrt(2000)
     assert exact.pull(6)[1] == [8.1]
     noisy = films.ResampledRatings(instance, 1, 2)
     scores = np.array([noisy.pull(6)[1][0] for _ in range(2000)])
@@ -461,7 +497,7 @@ SMALL = {
     "random_ball": {"times": (10, 40), "instances": 2},
     "peps": {"times": (10, 40), "instances": 2},
     "movielens": {"times": (5, 20)},
-    "ablations": {"times": (10, 40), "short": 3},
+    "ablations": {"times": (10, 40)},
 }
 
 
@@ -474,15 +510,12 @@ def small_report(tmp_path_factory):
         patch.setattr(films.ResampledRatings, "play", asked)  # compiled rounds: tested above
         patch.setattr(ablations, "samplers", few_samplers)
         patch.setattr(experiments.figures, "write", lambda figure, path: path.write_bytes(b"x"))
+        patch.setattr(ablations, "pieces", partial(ablations.pieces, short=3))
         for name, options in SMALL.items():
-            part = experiments.EXPERIMENTS[name]
-            options = dict(options)
-            if name == "ablations":
-                short = options.pop("short")
-                patch.setattr(ablations, "pieces", partial(ablations.pieces, short=short))
-            rows[name] = experiments.run_part(
-                part, folder, 4, f"do {name}", None, silent, **options
-            )
+            part = experiments.PARTS[name]
+            work = {name: experiments.pieces_of(part, 4, **options)}
+            ((_, data),) = experiments.finished(work, folder, None, silent)
+            rows[name] = experiments.conclude(part, data, folder, f"do {name}")
     return folder, rows
 
 
@@ -537,10 +570,28 @@ def test_every_number_has_a_standard_error_or_is_exact(small_report):
     openings = ("holds", "holds in part", "does not hold", "cannot be told")
     for part, rows in small_report[1].items():
         for row in rows:
-            assert "±" in row.result or "exact" in row.result or "standard errors" in row.result
+            assert not bare_numbers(row.result), row
             assert "nan" not in row.result
             assert row.verdict.startswith(openings)
             assert row.command == f"do {part}"
+
+
+@pytest.mark.parametrize(
+    ("result", "bare"),
+    [
+        ("LinTS 0.547 ± 0.010 / 0.568 ± 0.016, Oracle 0.936", ["0.936"]),
+        ("at T = 2,000: 0.5 ± 0.1; largest 0.98", ["0.98"]),
+        ("ratio 0.98 (largest of 30; above the 90.49 % quantile with confidence 95 %)", []),
+        ("exact: 1.00001; fitted 1.004", ["1.004"]),
+        ("in 3/40 (95 % interval 0.0157 to 0.204), in 4/40", ["4", "40"]),
+        ("median 574 (95 % interval 333 to ∞), last 5,086", ["5,086"]),
+        ("d = 2, K = 5: 3 ahead, 6 level, 0 behind", []),
+        ("-1.2e-05 (exact), +3.4e-05 ± 1e-06", []),
+        ("mean -3.4e-05", ["-3.4e-05"]),
+    ],
+)
+def test_numbers_without_an_error_are_found(result, bare):
+    assert bare_numbers(result) == bare
 
 
 def test_the_table_answers_each_claim_of_the_paper(small_report):
@@ -562,13 +613,13 @@ def test_the_table_answers_each_claim_of_the_paper(small_report):
 def test_a_second_run_keeps_the_numbers_and_gives_the_same_table(small_report, monkeypatch):
     folder, rows = small_report
     monkeypatch.setattr(end_of_optimism, "pictures", lambda data: {})
-    monkeypatch.setattr(experiments, "run", None)  # nothing is run again
+    monkeypatch.setattr(runs, "_timed", None)  # nothing is run again
     told = []
-    again = experiments.run_part(
-        end_of_optimism, folder, 4, "do end_of_optimism", None, told.append, times=(10, 40)
-    )
+    work = {"part": experiments.pieces_of(end_of_optimism, 4, times=(10, 40))}
+    ((_, data),) = experiments.finished(work, folder, None, told.append)
+    again = experiments.conclude(end_of_optimism, data, folder, "do end_of_optimism")
     assert again == rows["end_of_optimism"]
-    assert all("kept" in line for line in told)
+    assert [line.split(": ")[1] for line in told] == ["kept"] * 3
 
 
 def test_one_part_on_its_own_and_the_table_of_all(tmp_path, monkeypatch, capsys):
@@ -585,26 +636,43 @@ def test_one_part_on_its_own_and_the_table_of_all(tmp_path, monkeypatch, capsys)
     assert all("--only end_of_optimism" in row.command for row in table[:-1])
 
 
-def test_theory_is_kept_piece_by_piece(tmp_path, monkeypatch):
+def test_theory_is_kept_piece_by_piece_and_by_its_settings(tmp_path, monkeypatch):
     proved, fails = [], ["tails"]
 
-    def prove(quick, *, pieces):
-        if pieces == fails:
+    def prove(quick, seed, name):
+        if [name] == fails:
             fails.clear()
             raise OSError("the disk is full")
-        proved.append((*pieces, quick))
-        return [replace(ROW, name=pieces[0])]
+        proved.append((name, quick))
+        return [replace(ROW, name=name), replace(ROW, name=f"{name}, again")]
 
-    monkeypatch.setattr(theory, "claims", prove)
+    monkeypatch.setattr(theory, "prove", prove)
     monkeypatch.setattr(theory, "PIECES", {"bound": None, "tails": None})
     run = partial(experiments.report, tmp_path, only=["theory"], workers=0, say=silent)
     with pytest.raises(OSError, match="full"):
         run(100)
-    assert [claim.name for claim in run(100)] == ["bound", "tails"]
+    names = ["bound", "bound, again", "tails", "tails, again"]
+    assert [claim.name for claim in run(100)] == names
     run(100)
     assert proved == [("bound", True), ("tails", True)]
     run(101)  # enough repetitions for the full version
     assert proved[2:] == [("bound", False), ("tails", False)]
+    run(100)
+    assert len(proved) == 4
+    monkeypatch.setattr(theory, "sources", lambda: "the modules, changed")
+    run(100)
+    assert proved[4:] == [("bound", True), ("tails", True)]
+
+
+def test_the_sources_of_theory_are_all_of_its_modules(tmp_path, monkeypatch):
+    before = theory.sources()
+    for path in Path(theory.__file__).parent.glob("theory*.py"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(theory, "__file__", str(tmp_path / "theory.py"))
+    assert theory.sources() == before
+    with (tmp_path / "theory_decay.py").open("a", encoding="utf-8") as stream:
+        stream.write("\n")
+    assert theory.sources() != before
 
 
 def test_mistakes_are_told(tmp_path, capsys):
@@ -622,6 +690,31 @@ def test_a_contest_reads_well():
     contest = Contest(made_up(rng.random((1, 2, 5, 3))), "hero", ["rival"])
     assert contest.text().startswith("hero minus others by one draw: rival ")
     assert len(contest.standings()) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("send", [os.kill, os.killpg])
+def test_an_interrupted_report_goes_on(tmp_path, send):
+    """One signal to the command alone, or to it and its workers, as Ctrl-C does."""
+    module = "bayes_feasible.analysis.paper"
+    arguments = ["--repetitions", "2", "--workers", "1", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", module, *arguments, "--only", "peps", "--only", "theory"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        for line in process.stdout:
+            if "written" in line:
+                send(process.pid, signal.SIGINT)
+                break
+        _, errors = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert "interrupted" in errors
+    first = sorted(path.name for path in tmp_path.glob("*.nc"))
+    assert 1 <= len(first) < 14
+    again = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
+    assert sorted(re.findall(r"(\S+\.nc): kept", again.stdout)) == first
+    assert len(list(tmp_path.glob("*.nc"))) == 14
+    assert "claims in" in again.stdout
 
 
 @pytest.mark.slow
@@ -660,3 +753,7 @@ def test_the_chain_inside_the_rule_draws_what_exact_draws_do(method, sweeps):
     batches = np.array(drawn).reshape(50, 30, 4).mean(axis=1)
     error = batches.std(axis=0, ddof=1) / np.sqrt(50)
     assert np.all(np.abs(batches.mean(axis=0) - truth.mean(axis=0)) < 6 * error)
+    # A control: the alternatives of another candidate have other means.
+    other = bf.Alternative(instance.problem, 1).sample(posterior, 20_000, seed=2)
+    wrong = np.column_stack([other.theta_reward.values[0], other.theta_cost.values[0, :, 0]])
+    assert np.any(np.abs(batches.mean(axis=0) - wrong.mean(axis=0)) > 6 * error)

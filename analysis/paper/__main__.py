@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     start = time.perf_counter()
     try:
         claims = report(
-            options.out, options.repetitions, options.only or PARTS, workers=options.workers,
+            options.out, options.repetitions, options.only or tuple(PARTS), workers=options.workers,
             say=lambda text: print(text, flush=True),
         )  # fmt: skip
     except (ValueError, OSError) as error:

@@ -22,7 +22,7 @@ from bayes_feasible.analysis.paper.compare import (
 )
 from bayes_feasible.analysis.paper.printed_adahedge import PrintedAdaHedge
 from bayes_feasible.analysis.paper.rule_sets import PAPER_ETA, RULES, TRUE_POSTERIOR
-from bayes_feasible.analysis.paper.runs import Piece, Study, run
+from bayes_feasible.analysis.paper.runs import WRITTEN_BY, Piece, Study, run
 from bayes_feasible.instances import end_of_optimism
 from bayes_feasible.rule import Rule
 from bayes_feasible.rules import BLFAIPS
@@ -77,30 +77,32 @@ def pieces(repetitions: int, times: tuple[int, ...] = TIMES, short: int = SHORT)
     return [
         Piece(
             "ablation_recommendation",
-            json.dumps(["recommendation", repetitions, times, list(ANSWERED)]),
-            partial(recommendations, repetitions, times),
+            json.dumps(["recommendation", repetitions, times, list(ANSWERED), WRITTEN_BY]),
+            [partial(recommended, answer, repetitions, times) for answer in ANSWERS],
+            _side_by_side,
         ),
         Piece(
             "ablation_sampler",
-            json.dumps(["sampler", list(MARKOV), chains, short, SWEEPS, BATCHES]),
-            partial(samplers, chains, short),
+            json.dumps(["sampler", list(MARKOV), chains, short, SWEEPS, BATCHES, WRITTEN_BY]),
+            [partial(samplers, chains, short)],
+            lambda found: found[0],
         ),
     ]
 
 
-def recommendations(repetitions: int, times: tuple[int, ...]) -> xr.Dataset:
-    """`simulate` with each recommendation rule: the same pulls, other answers."""
-    instance = end_of_optimism(ALPHA)
-    found = [
-        simulate(
-            instance,
-            {name: partial(maker, recommendation=answer) for name, maker in ANSWERED.items()},
-            times[-1], repetitions, times,
-        )[["correct", "log_error", "efficiency"]]
-        for answer in ANSWERS
-    ]  # fmt: skip
-    if any(one.sizes["replicate"] < repetitions for one in found):
+def recommended(answer: str, repetitions: int, times: tuple[int, ...]) -> xr.Dataset:
+    """`simulate` with one recommendation rule; the pulls are the same with every other."""
+    rules = {name: partial(maker, recommendation=answer) for name, maker in ANSWERED.items()}
+    found = simulate(
+        end_of_optimism(ALPHA), rules, times[-1], repetitions, times,
+        executor=False, progress=False,
+    )  # fmt: skip
+    if found.sizes["replicate"] < repetitions:
         raise KeyboardInterrupt  # simulate gives back what is finished; half a study is none
+    return found[["correct", "log_error", "efficiency"]]
+
+
+def _side_by_side(found: list[xr.Dataset]) -> xr.Dataset:
     return xr.concat(found, xr.DataArray(list(ANSWERS), dims="answer", name="answer"))
 
 

@@ -16,8 +16,9 @@ instances the unit is the instance. A difference counts as clear from three stan
 "By one draw" is the paper's recommendation, the best feasible candidate of one posterior draw; to
 be less noisy, each run's score is the share of 16 such draws that are right. "By the means" is the
 best feasible candidate of the posterior means; "over the run" averages over the rounds. Where all n
-runs have the same score their spread is 0, and 1/n stands for the standard error. Numbers said to
-be exact are derived, not sampled.
+runs have the same score their spread is 0, and 1/n stands for the standard error. Frequencies
+have the exact interval of Clopper and Pearson, quantiles that of order statistics, and of a largest
+value it is said which quantile it exceeds. Numbers said to be exact are derived, not sampled.
 """
 
 HEADINGS = {

@@ -22,12 +22,15 @@ from bayes_feasible.instances import end_of_optimism
 ALPHAS = (0.1, 0.2, 0.3)
 EFFICIENCY = Criterion("efficiency", "efficiency")
 PAPER_REPETITIONS = 50
+MORE = 2  # times the repetitions of other settings: these runs are short, and the best known
 
 
 def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Study]:
     """One for each angle."""
     return [
-        Study(f"end_of_optimism_{alpha}", [end_of_optimism(alpha)], RULES, times, repetitions)
+        Study(
+            f"end_of_optimism_{alpha}", [end_of_optimism(alpha)], RULES, times, MORE * repetitions
+        )
         for alpha in ALPHAS
     ]
 

@@ -1,13 +1,12 @@
-"""All parts of the report, and how one is run: numbers, figures, claims."""
+"""All parts of the report, and how they are run: numbers, figures, claims."""
 
 import os
+import signal
 import sys
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from contextlib import nullcontext
-from dataclasses import replace
-from multiprocessing import get_context
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -21,28 +20,29 @@ from bayes_feasible.analysis.paper import (
     movielens,
     peps,
     random_ball,
+    theory,
 )
 from bayes_feasible.analysis.paper import claims as table
 from bayes_feasible.analysis.paper.claims import Claim
-from bayes_feasible.analysis.paper.runs import Piece, Study, kept, run, watch
+from bayes_feasible.analysis.paper.runs import Piece, completed, store, stored
 
-EXPERIMENTS: dict[str, Any] = {
+# In the order of the table. A part has `studies(repetitions)` or `pieces(repetitions)` or both,
+# and `claims(data, command)` and `pictures(data)` from the Datasets of these, by name.
+PARTS: dict[str, Any] = {
     "end_of_optimism": end_of_optimism,
     "random_ball": random_ball,
     "peps": peps,
     "movielens": movielens,
     "ablations": ablations,
+    "theory": theory,
 }
-THEORY = "theory"
-PARTS = (*EXPERIMENTS, THEORY)  # in the order of the table
 REPETITIONS = 1000
-QUICK = 100  # up to here the theory's quick version is run too
 
 
 def report(
     folder: Path,
     repetitions: int = REPETITIONS,
-    only: Sequence[str] = PARTS,
+    only: Sequence[str] = tuple(PARTS),
     *,
     workers: int | None = None,
     say: Callable[[str], None] = print,
@@ -72,86 +72,69 @@ def report(
     if repetitions < 2:
         raise ValueError(f"repetitions: expected at least 2, got {repetitions}")
     folder.mkdir(parents=True, exist_ok=True)
+    commands = {name: _command(name, repetitions) for name in PARTS if name in only}
+    work = {name: pieces_of(PARTS[name], repetitions) for name in commands}
+    for name, command in commands.items():
+        say(f"{name}: {command}")
     with _pool(workers) as executor:
-        for name in PARTS:
-            if name not in only:
-                continue
-            command = _command(name, repetitions)
-            say(f"{name}: {command}")
-            if name == THEORY:
-                rows = _theory(folder, repetitions <= QUICK, executor, say)
-            else:
-                rows = run_part(EXPERIMENTS[name], folder, repetitions, command, executor, say)
+        for name, data in finished(work, folder, executor, say):
+            rows = conclude(PARTS[name], data, folder, commands[name])
             _write(folder / f"claims_{name}.json", rows)
     claims = [claim for name in PARTS for claim in _stored(folder / f"claims_{name}.json")]
     table.write(claims, folder)
     return claims
 
 
-def run_part(
-    part: Any,
+def pieces_of(part: Any, repetitions: int, **options: Any) -> list[Piece]:
+    """The work of one part."""
+    studies = part.studies(repetitions, **options) if hasattr(part, "studies") else []
+    others = part.pieces(repetitions, **options) if hasattr(part, "pieces") else []
+    return [*(study.piece() for study in studies), *others]
+
+
+def finished(
+    work: Mapping[str, Sequence[Piece]],
     folder: Path,
-    repetitions: int,
-    command: str,
     executor: Executor | None,
     say: Callable[[str], None],
-    **options: Any,
-) -> list[Claim]:
-    """One experiment: numbers, figures, and its rows of the table."""
-    data = {}
-    work = [_piece(study, executor) for study in part.studies(repetitions, **options)]
-    if hasattr(part, "pieces"):
-        work += part.pieces(repetitions, **options)
-    for piece in work:
-        start = time.perf_counter()
-        data[piece.name] = kept(
-            folder / f"{piece.name}.nc", piece.settings, piece.make,
-            report=lambda text, start=start: say(  # type: ignore[misc]
-                f"  {text} ({time.perf_counter() - start:.0f} s)"
-            ),
-        )  # fmt: skip
+) -> Iterator[tuple[str, dict[str, xr.Dataset]]]:
+    """Each part of the work as soon as it is done: its name and its Datasets, by name.
+
+    Every Dataset is in the folder as soon as it is there; one that is there already and was made
+    with the same settings is kept.
+    """
+    found: dict[str, xr.Dataset] = {}
+    missing = []
+    for piece in (piece for pieces in work.values() for piece in pieces):
+        dataset = stored(folder / f"{piece.name}.nc", piece.settings)
+        if dataset is None:
+            missing.append(piece)
+        else:
+            found[piece.name] = dataset
+            say(f"  {piece.name}.nc: kept")
+    waiting = dict(work)
+
+    def done() -> Iterator[tuple[str, dict[str, xr.Dataset]]]:
+        for name, pieces in list(waiting.items()):
+            if all(piece.name in found for piece in pieces):
+                del waiting[name]
+                yield name, {piece.name: found[piece.name] for piece in pieces}
+
+    yield from done()
+    for piece, dataset, seconds in completed(missing, executor, progress=sys.stderr.isatty()):
+        store(folder / f"{piece.name}.nc", piece.settings, dataset)
+        found[piece.name] = dataset
+        say(f"  {piece.name}.nc: written ({seconds:.0f} s of processor time)")
+        yield from done()
+
+
+def conclude(part: Any, data: Mapping[str, xr.Dataset], folder: Path, command: str) -> list[Claim]:
+    """Write the figures of a part; returns its rows of the table."""
     for name, figure in part.pictures(data).items():
         for kind in ("png", "svg"):
             with replaced(folder / f"{name}.{kind}") as temporary:
                 figures.write(figure, temporary)
     return list(part.claims(data, command))
-
-
-def _piece(study: Study, executor: Executor | None) -> Piece:
-    def make() -> xr.Dataset:
-        first = replace(study, times=(1,), instances=study.instances[:1], replicates=1)
-        watch(first, 0, 0, 1)  # compiles once, for all processes
-        return run(study, executor, progress=sys.stderr.isatty())
-
-    return Piece(study.name, study.settings(), make)
-
-
-def _theory(
-    folder: Path, quick: bool, executor: Executor | None, say: Callable[[str], None]
-) -> list[Claim]:
-    """The rows on theory; each piece is kept when it is done."""
-    from bayes_feasible.analysis.paper import theory
-
-    size = "quick" if quick else "full"
-    paths = {name: folder / f"theory_{size}_{name}.json" for name in theory.PIECES}
-    missing = [name for name, path in paths.items() if not path.exists()]
-    if executor is None:
-        for name in missing:
-            say(_prove(paths[name], quick, name))
-    else:
-        futures = [executor.submit(_prove, paths[name], quick, name) for name in missing]
-        for future in as_completed(futures):
-            say(future.result())
-    return [claim for path in paths.values() for claim in _stored(path)]
-
-
-def _prove(path: Path, quick: bool, name: str) -> str:
-    """Write the rows of one piece of theory; returns what to say of it."""
-    from bayes_feasible.analysis.paper import theory
-
-    start = time.perf_counter()
-    _write(path, theory.claims(quick, pieces=[name]))
-    return f"  {path.name}: written ({time.perf_counter() - start:.0f} s)"
 
 
 def _write(path: Path, rows: Sequence[Claim]) -> None:
@@ -170,9 +153,26 @@ def _command(name: str, repetitions: int) -> str:
     )
 
 
-def _pool(workers: int | None) -> Any:
-    """Processes that start afresh: a copy of this one would copy its threads' locks too."""
+@contextmanager
+def _pool(workers: int | None) -> Iterator[Executor | None]:
+    """Processes that start afresh: a copy of this one would copy its threads' locks too.
+
+    An interruption is for this process alone, which ends the others: they would finish what is
+    waiting.
+    """
     number = (os.cpu_count() or 1) if workers is None else workers
     if number == 0:
-        return nullcontext()
-    return ProcessPoolExecutor(number, mp_context=get_context("spawn"))
+        yield None
+        return
+    others = active_children()
+    with ProcessPoolExecutor(
+        number, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)
+    ) as executor:
+        try:
+            yield executor
+        except BaseException:
+            for process in active_children():
+                if process not in others:
+                    process.terminate()
+            executor.shutdown(cancel_futures=True)
+            raise

@@ -120,8 +120,8 @@ def _genre_note(found: xr.Dataset) -> str:
         ". The films do not follow a linear model of genres, so what the means tend to depends on "
         "which films are pulled. The answer counted as right is that of the least-squares fit to "
         "all films alike, which favours equal pulls; the genre vector of "
-        f"{DEAREST}, really the best feasible film, which {int(same.sum())} films share, is "
-        "recommended by the means with frequency " + ", ".join(parts)
+        f"{DEAREST}, really the best feasible film, which {int(same.sum())} films share (exact), "
+        "is recommended by the means with frequency " + ", ".join(parts)
     )
 
 

@@ -9,11 +9,12 @@ noisy than one draw, and the posterior means give the other recommendation.
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import batched
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ from bayes_feasible.rule import Rule
 from bayes_feasible.simulation import Environment
 
 DRAWS = 16  # posterior draws at a checkpoint: the paper's recommendation, so often
-BLOCK = 25  # replicates in one task
+BLOCK = 10  # replicates in one task
 WRITTEN_BY = 1  # changes when the same settings would give other numbers
 
 
@@ -88,13 +89,25 @@ class Study:
             for first in range(0, self.replicates, BLOCK):
                 yield instance, first, min(BLOCK, self.replicates - first)
 
+    def piece(self) -> "Piece":
+        """The study as tasks."""
+        tasks = [partial(watch, self, *block) for block in self.blocks()]
+        return Piece(self.name, self.settings(), tasks, partial(_labelled, self), self.compile)
+
+    def compile(self) -> None:
+        """One round of each rule: what is compiled by that is on the disk for all processes."""
+        first = replace(self, times=(1,), instances=self.instances[:1], replicates=1)
+        watch(first, 0, 0, 1)
+
 
 class Piece(NamedTuple):
-    """Work that gives one file: its name, its settings, and a function that gives the Dataset."""
+    """Work that gives one file, in tasks that may run anywhere and in any order."""
 
-    name: str
-    settings: str
-    make: Callable[[], xr.Dataset]
+    name: str  # of the file
+    settings: str  # all that the numbers depend on
+    tasks: Sequence[Callable[[], Any]]
+    join: Callable[[list[Any]], xr.Dataset]  # from the results of the tasks, in their order
+    prepare: Callable[[], None] = lambda: None  # before the tasks, in this process
 
 
 class Watched(NamedTuple):
@@ -108,7 +121,7 @@ class Watched(NamedTuple):
     allocation: NDArray[np.float64]  # (rule, time, arm), summed over the replicates
 
 
-def run(study: Study, executor: Executor | None = None, *, progress: bool = False) -> xr.Dataset:
+def run(study: Study, executor: Executor | None = None) -> xr.Dataset:
     """Run a study, its tasks in the executor's processes if there is one.
 
     Returns
@@ -120,25 +133,49 @@ def run(study: Study, executor: Executor | None = None, *, progress: bool = Fals
         latter is the best or a copy of it), `efficiency` and `best_share`; and the mean
         `allocation`, over `instance`, `rule`, `time` and `arm`.
     """
-    tasks = list(study.blocks())
-    seen: dict[tuple[int, int], Watched] = {}
-    with tqdm(total=len(tasks), desc=study.name, disable=not progress, unit="task") as bar:
+    ((_, dataset, _),) = completed([study.piece()], executor)
+    return dataset
+
+
+def completed(
+    pieces: Sequence[Piece], executor: Executor | None = None, *, progress: bool = False
+) -> Iterator[tuple[Piece, xr.Dataset, float]]:
+    """Each piece as soon as all its tasks are done, its Dataset, and their processor seconds.
+
+    All tasks are handed out at once, so that no process waits for the end of a piece. Those that
+    are pieces on their own go first: none of them is left running alone at the end.
+    """
+    order = sorted(pieces, key=lambda piece: len(piece.tasks) > 1)
+    total = sum(len(piece.tasks) for piece in order)
+    with tqdm(total=total, disable=not progress, unit="task") as bar:
         if executor is None:
-            for task in tasks:
-                seen[task[:2]] = watch(study, *task)
-                bar.update()
-        else:
-            # A few tasks at a time, so that an interruption does not wait for many.
-            waiting, left = {}, iter(tasks)
-            for task in islice(left, 8):
-                waiting[executor.submit(watch, study, *task)] = task[:2]
-            while waiting:
-                future = next(as_completed(waiting))
-                seen[waiting.pop(future)] = future.result()
-                for task in islice(left, 1):
-                    waiting[executor.submit(watch, study, *task)] = task[:2]
-                bar.update()
-    return _labelled(study, seen)
+            for piece in order:
+                yield _joined(piece, [_timed(task) for task in piece.tasks])
+                bar.update(len(piece.tasks))
+            return
+        for piece in order:
+            piece.prepare()
+        futures = [[executor.submit(_timed, task) for task in piece.tasks] for piece in order]
+        owner = {future: place for place, own in enumerate(futures) for future in own}
+        left = list(map(len, futures))
+        for future in as_completed(owner):
+            place = owner[future]
+            left[place] -= 1
+            future.result()  # raises what went wrong
+            bar.update()
+            if not left[place]:
+                yield _joined(order[place], [future.result() for future in futures[place]])
+                futures[place].clear()
+
+
+def _timed(task: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.process_time()
+    return task(), time.process_time() - start
+
+
+def _joined(piece: Piece, results: list[tuple[Any, float]]) -> tuple[Piece, xr.Dataset, float]:
+    found, seconds = zip(*results, strict=True)
+    return piece, piece.join(list(found)), sum(seconds)
 
 
 def watch(study: Study, which: int, first: int, number: int) -> Watched:
@@ -147,8 +184,7 @@ def watch(study: Study, which: int, first: int, number: int) -> Watched:
     problem, times = instance.problem, np.asarray(study.times)
     best = problem.copies(instance.best)
     shape = (len(study.rules), number, times.size)
-    drawn = np.empty(shape, np.float32)
-    by_draw, by_mean = np.empty(shape, np.int16), np.empty(shape, np.int16)
+    choices, by_mean = np.empty((*shape, DRAWS), np.int16), np.empty(shape, np.int16)
     pulls = np.empty((*shape, len(problem.arms)), np.int64)
     for r, maker in enumerate(study.rules.values()):
         for i in range(number):
@@ -159,20 +195,19 @@ def watch(study: Study, which: int, first: int, number: int) -> Watched:
             )
             rule, world = maker(instance, seed=own), study.environment(instance, rewards, costs)
             now = 0
-            for t, time in enumerate(times):
-                world.play(rule, int(time) - now)
-                now = int(time)
+            for t, until in enumerate(times.tolist()):
+                world.play(rule, until - now)
+                now = until
                 by_mean[r, i, t] = mean_best(rule._state.candidate_means, rule._geometry.thresholds)
-                choices = drawn_answers(
+                choices[r, i, t] = drawn_answers(
                     rule._geometry, rule._state, rule._work, rule._recommend_rng, DRAWS
                 )
-                by_draw[r, i, t] = choices[0]
-                drawn[r, i, t] = np.mean(best[choices] & (choices >= 0))
                 pulls[r, i, t] = world.pulls
+    drawn = np.mean(best[choices] & (choices >= 0), axis=-1).astype(np.float32)
     shares = pulls / times[:, np.newaxis]
     same = (problem.arms == problem.candidates[instance.best]).all(axis=1)
     return Watched(
-        drawn, by_draw, by_mean, _efficiency(instance, shares, shape),
+        drawn, choices[..., 0], by_mean, _efficiency(instance, shares, shape),
         shares[..., same].sum(-1).astype(np.float32), shares.sum(axis=1),
     )  # fmt: skip
 
@@ -192,23 +227,23 @@ def _efficiency(instance: Instance, shares: Any, shape: tuple[int, ...]) -> NDAr
     return (smallest.reshape(shape) / rate).astype(np.float32)
 
 
-def _labelled(study: Study, seen: dict[tuple[int, int], Watched]) -> xr.Dataset:
+def _labelled(study: Study, seen: list[Watched]) -> xr.Dataset:
+    """What the tasks of a study saw, in the order of its blocks, as a Dataset."""
     dims = ("instance", "rule", "replicate", "time")
-    joined = {}
-    for field in Watched._fields[:-1]:
-        rows = [
-            np.concatenate([getattr(seen[which, first], field) for first in firsts], axis=1)
-            for which, firsts in _by_instance(seen)
-        ]
-        joined[field] = (dims, np.stack(rows))
+    each = len(seen) // len(study.instances)
+    by_instance = list(batched(seen, each))
+    joined = {
+        field: (dims, np.stack([_side_by_side(own, field) for own in by_instance]))
+        for field in Watched._fields[:-1]
+    }
     arms = max(len(instance.problem.arms) for instance in study.instances)
     allocation = np.zeros((len(study.instances), len(study.rules), len(study.times), arms))
-    for (which, _), watched in seen.items():
-        allocation[which, :, :, : watched.allocation.shape[-1]] += watched.allocation
+    for which, own in enumerate(by_instance):
+        for watched in own:
+            allocation[which, :, :, : watched.allocation.shape[-1]] += watched.allocation
     best = np.stack([i.problem.copies(i.best) for i in study.instances])
     by_mean = joined["by_mean"][1]
     right = np.take_along_axis(best[:, None, None, :], np.maximum(by_mean, 0), axis=-1)
-    settings = study.settings()
     return xr.Dataset(
         {
             **joined,
@@ -216,36 +251,29 @@ def _labelled(study: Study, seen: dict[tuple[int, int], Watched]) -> xr.Dataset:
             "allocation": (("instance", "rule", "time", "arm"), allocation / study.replicates),
         },
         coords={"rule": list(study.rules), "time": np.asarray(study.times)},
-        attrs={
-            "name": study.name,
-            "best": [i.problem.name(i.best) for i in study.instances],
-            "settings": settings,
-            "settings_hash": fingerprint(settings),
-        },
+        attrs={"name": study.name, "best": [i.problem.name(i.best) for i in study.instances]},
     )
 
 
-def _by_instance(seen: dict[tuple[int, int], Any]) -> Iterator[tuple[int, list[int]]]:
-    for which in sorted({which for which, _ in seen}):
-        yield which, sorted(first for instance, first in seen if instance == which)
+def _side_by_side(seen: Sequence[Watched], field: str) -> NDArray[Any]:
+    return np.concatenate([getattr(one, field) for one in seen], axis=1)
 
 
-def kept(
-    path: Path, settings: str, make: Callable[[], xr.Dataset], *, report: Callable[[str], None]
-) -> xr.Dataset:
-    """The Dataset of a file if it was made with these settings; else made, written, returned."""
-    if path.exists():
-        with xr.open_dataset(path, engine="h5netcdf") as stored:
-            if stored.attrs.get("settings_hash") == fingerprint(settings):
-                report(f"{path.name}: kept")
-                return stored.load()
-    dataset = make()
-    dataset.attrs |= {"settings": settings, "settings_hash": fingerprint(settings)}
+def stored(path: Path, settings: str) -> xr.Dataset | None:
+    """The Dataset of a file, if it was made with these settings."""
+    if not path.exists():
+        return None
+    with xr.open_dataset(path, engine="h5netcdf") as found:
+        same = found.attrs.get("settings_hash") == fingerprint(settings)
+        return found.load() if same else None
+
+
+def store(path: Path, settings: str, dataset: xr.Dataset) -> None:
+    """Write a Dataset with the settings it was made with."""
+    signed = dataset.assign_attrs(settings=settings, settings_hash=fingerprint(settings))
     smaller = {"zlib": True, "complevel": 4}
-    encoding = {name: smaller for name in dataset.data_vars if dataset[name].dtype.kind in "fib"}
-    write_netcdf(path, dataset, encoding=encoding)
-    report(f"{path.name}: written")
-    return dataset
+    encoding = {name: smaller for name in signed.data_vars if signed[name].dtype.kind in "fib"}
+    write_netcdf(path, signed, encoding=encoding)
 
 
 def fingerprint(settings: str) -> str:

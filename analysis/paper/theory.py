@@ -6,12 +6,17 @@ Run all of it, or one piece, from the command line::
 """
 
 import argparse
-import sys
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
 
-from tqdm import tqdm
+import xarray as xr
+from matplotlib.figure import Figure
 
-from bayes_feasible.analysis.paper.claims import Claim
+from bayes_feasible.analysis.paper.claims import HEADINGS, Claim
+from bayes_feasible.analysis.paper.runs import WRITTEN_BY, Piece
 from bayes_feasible.analysis.paper.theory_convergence import claim_convergence
 from bayes_feasible.analysis.paper.theory_decay import claim_decay, claim_frequency
 from bayes_feasible.analysis.paper.theory_events import claim_confidence, claim_identification
@@ -35,23 +40,63 @@ PIECES: dict[str, Callable[[bool, int], list[Claim]]] = {
 }
 
 
-def claims(quick: bool, seed: int = 0, pieces: Sequence[str] = tuple(PIECES)) -> list[Claim]:
-    """The lines of the table of claims that are about theorems and lemmas.
+QUICK = 100  # repetitions of the experiments up to which the quick version will do
+
+
+def prove(quick: bool, seed: int, name: str) -> list[Claim]:
+    """The lines of the table of claims that one of `PIECES` gives.
 
     Parameters
     ----------
     quick : bool
-        Fewer runs and shorter ones: about a minute of computing instead of ten.
+        Fewer runs and shorter ones: in all about a minute of computing instead of ten.
     seed : int
-    pieces : sequence of names
-        Which of `PIECES`; all by default.
+    name : str
     """
-    unknown = [name for name in pieces if name not in PIECES]
-    if unknown:
-        raise ValueError(f"pieces: expected some of {list(PIECES)}, got {unknown[0]!r}")
-    quiet = len(pieces) < 2 or not sys.stderr.isatty()
-    bar = tqdm(pieces, desc="theory", unit="piece", disable=quiet)
-    return [claim for name in bar for claim in PIECES[name](quick, seed)]
+    if name not in PIECES:
+        raise ValueError(f"piece: expected one of {', '.join(PIECES)}, got {name!r}")
+    return PIECES[name](quick, seed)
+
+
+def pieces(repetitions: int) -> list[Piece]:
+    """All of it, as a part of the report; with few repetitions the quick version."""
+    quick = repetitions <= QUICK
+    return [
+        Piece(
+            f"theory_{'quick' if quick else 'full'}_{name}",
+            json.dumps([name, quick, sources(), WRITTEN_BY]),
+            [partial(prove, quick, 0, name)],
+            lambda found: _dataset(*found),
+        )
+        for name in PIECES
+    ]
+
+
+def sources() -> str:
+    """A hash of these modules, which hold the settings of every piece."""
+    paths = sorted(Path(__file__).parent.glob("theory*.py"))
+    return sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+
+
+def _dataset(rows: Sequence[Claim]) -> xr.Dataset:
+    """Lines of the table, for a file."""
+    return xr.Dataset(
+        {field: ("claim", [getattr(row, field) for row in rows]) for field in HEADINGS}
+    )
+
+
+def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
+    """The lines of all pieces, each with a command of its own."""
+    return [
+        Claim(**{field: str(text) for field, text in zip(HEADINGS, row, strict=True)})
+        for found in data.values()
+        for row in zip(*(found[field].values for field in HEADINGS), strict=True)
+    ]
+
+
+def pictures(data: Mapping[str, xr.Dataset]) -> dict[str, Figure]:
+    """None."""
+    return {}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -63,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     for name in options.pieces or PIECES:  # each is printed as soon as it is done
         try:
-            found = claims(options.quick, options.seed, [name])
+            found = prove(options.quick, options.seed, name)
         except ValueError as error:
             parser.error(str(error))
         for claim in found:

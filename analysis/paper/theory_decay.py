@@ -17,11 +17,13 @@ from bayes_feasible._draws import block_noise
 from bayes_feasible.alternative import Alternative
 from bayes_feasible.analysis.curves import error_curve, posterior_at_truth, whole_pulls
 from bayes_feasible.analysis.paper.claims import Claim
+from bayes_feasible.analysis.paper.theory_convergence import among_others
 from bayes_feasible.analysis.paper.theory_rate import parameters, smallest_printed
 from bayes_feasible.analysis.paper.theory_text import (
     command,
     compatible,
     judged,
+    largest,
     quoted,
     share,
 )
@@ -63,7 +65,10 @@ def fixed_allocation_decay(
     """
     shares = np.array(list(allocations.values()))
     rules = {name: partial(FixedAllocation, allocation=w) for name, w in allocations.items()}
-    runs = simulate(instance, rules, times[-1], replicates, times, seed, progress=False)
+    runs = simulate(
+        instance, rules, times[-1], replicates, times, seed,
+        executor=False if among_others() else None, progress=False,
+    )  # fmt: skip
     exact = []
     for allocation in shares:
         errors = error_curve(instance, allocation, [10**6, 10**7]).log_error.values
@@ -149,7 +154,7 @@ def claim_decay(quick: bool, seed: int) -> list[Claim]:
     raw = -found.log_error.sel(allocation="optimal") / (found.time * rate)
     first, last = (int((raw.isel(time=i) > 1).sum()) for i in (0, -1))
     correct = np.log1p(-np.exp(found.log_error.sel(allocation="optimal").isel(time=-1)))
-    wrong_way = float((-correct / (times[-1] * rate)).max())
+    wrong_way = -correct.values / (times[-1] * rate)
     mean_time = f"T = {times[0]:,} and {times[-1]:,}"
     return [
         Claim(
@@ -184,9 +189,9 @@ def claim_decay(quick: bool, seed: int) -> list[Claim]:
             "1 - P(z_out ≠ z*) decays as exp(-nΓ)",
             "Appendix B, first and last displays of the proof",
             f"-log(1 - P)/(TΓ) in the same runs at T = {times[-1]:,}",
-            f"at most {wrong_way:.1e} (exact, run by run)",
+            largest(wrong_way, ".1e"),
             judged(
-                wrong_way > 0.5,
+                wrong_way.max() > 0.5,
                 "holds",
                 "does not hold as printed: 1 - P tends to 1. The displays are about "
                 "P(z_out ≠ z*), for which they hold",
@@ -209,7 +214,7 @@ def claim_frequency(quick: bool, seed: int) -> list[Claim]:
     numbers = ", ".join(
         f"{name} {float(seen.sel(recommendation=name)):.5f} ± "
         f"{float(error.sel(recommendation=name)):.5f} "
-        f"(formula {float(np.exp(near.log_exact.sel(recommendation=name))):.5f})"
+        f"(exact {float(np.exp(near.log_exact.sel(recommendation=name))):.5f})"
         for name in ("mean", "draw")
     )
     return [

@@ -16,7 +16,7 @@ from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise
 from bayes_feasible.alternative import Alternative
 from bayes_feasible.analysis.paper.claims import Claim
-from bayes_feasible.analysis.paper.theory_text import command, judged
+from bayes_feasible.analysis.paper.theory_text import command, judged, largest, quoted
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism, random_ball
 from bayes_feasible.problem import Problem
@@ -317,8 +317,8 @@ def claim_bound(quick: bool, seed: int) -> list[Claim]:
             "Theorem 4.1",
             f"{number:,} random allocations (even, sparse, near the optimum), End of Optimism "
             "α = 0.1: the smallest exponent over Γ; and the certificate of the optimum",
-            f"largest ratio 1 - {1 - ratio.max():.1e}, mean {ratio.mean():.3f} (each exact); "
-            f"certified Γ in [{rate.lower:.10f}, {rate.upper:.10f}]",
+            f"ratio {largest(ratio, '.9f')}, mean {quoted(ratio)}; certified Γ in "
+            f"[{rate.lower:.10f}, {rate.upper:.10f}] (exact)",
             judged(
                 bool(ratio.max() <= 1),
                 "holds (exact: an upper bound by duality, which no allocation passes)",
@@ -362,10 +362,10 @@ def claim_two_forms(quick: bool, seed: int) -> list[Claim]:
             "optimal distribution on alternatives against the optimal allocation's smallest "
             "exponent. Brute force: rays from the truth into the set, from its definition alone, "
             "against min_z f; and an exhaustive search over triples of arms, without derivatives",
-            f"duality gap at most {dual:.1e} relative; brute infimum over min_z f between "
-            f"1 + {float(found.least.min()):.1e} and 1 + {float(found.worst.max()):.1e}; search "
-            f"over allocations from below to within {float(1 - searched.min()):.1e} of Γ "
-            "(all exact up to rounding and the search)",
+            f"exact up to rounding and the search: duality gap at most {dual:.1e} relative, brute "
+            f"infimum over min_z f between 1 + {float(found.least.min()):.1e} and "
+            f"1 + {float(found.worst.max()):.1e}, search over allocations from below to within "
+            f"{float(1 - searched.min()):.1e} of Γ",
             judged(
                 reached and not contradicted,
                 "holds (with false indicators as +∞; in the proof's case z ∈ A2 the cost "

@@ -28,8 +28,10 @@ from bayes_feasible.analysis.paper.theory_rate import parameters, separation
 from bayes_feasible.analysis.paper.theory_text import (
     command,
     judged,
+    largest,
     mean_and_error,
     quoted,
+    with_error,
 )
 from bayes_feasible.analysis.paper.theory_trace import watch
 from bayes_feasible.instance import Instance
@@ -97,15 +99,13 @@ def regret_terms(instance: Instance, run: xr.Dataset) -> xr.Dataset:
         "F6": at_mean - at_truth,
     }
     experts = np.log(len(problem.arms))
-    largest = run.largest_gain.values
+    gain = run.largest_gain.values
     terms["total"] = sum(terms[name] for name in TERMS)
     terms["shortfall"] = 2 * optimal_rate(instance).value - at_truth
     terms["regret"] = time * (mean["drawn"].max(axis=1) - mean["drawn_own"])
-    terms["bound"] = 2 * largest * np.sqrt(time * experts) + largest * (16 / 3 * experts + 2)
-    terms["tight"] = 2 * np.sqrt(run.drawn_variance.values * experts) + largest * (
-        4 / 3 * experts + 2
-    )
-    terms["largest_gain"] = largest
+    terms["bound"] = 2 * gain * np.sqrt(time * experts) + gain * (16 / 3 * experts + 2)
+    terms["tight"] = 2 * np.sqrt(run.drawn_variance.values * experts) + gain * (4 / 3 * experts + 2)
+    terms["largest_gain"] = gain
     terms["wrong_rounds"] = run.wrong_rounds.values
     return xr.Dataset(
         {name: ("time", values) for name, values in terms.items()}, coords={"time": run.time}
@@ -304,7 +304,7 @@ def falling_speed(times: Any, values: Array) -> str:
     left_out = (squares.sum(axis=0) - squares) / (number - 1)
     speed = power(times, np.sqrt(squares.mean(axis=0))[np.newaxis])[0]
     error = np.sqrt(number - 1) * power(times, np.sqrt(left_out)).std()
-    return f"{speed:.2f} ± {error:.2f}"
+    return with_error(float(speed), float(error))
 
 
 def _claim_term(
@@ -321,8 +321,8 @@ def _claim_term(
         right = factor * size * np.sqrt(2 * np.log(horizon) / horizon)
         wrong = np.sqrt(printed * size * np.log(horizon) / horizon)
         extra = (
-            f"; largest {float(last.max()):.2g} against a printed bound of {wrong:.2g} and "
-            f"Azuma's {right:.2g}"
+            f"; at the end {largest(last, '.2g')}; printed bound {wrong:.2g}, Azuma's {right:.2g} "
+            "(exact)"
         )
         note = "; the printed bound leaves the bound on the summands unsquared under the root"
     if name == "F1":
@@ -353,7 +353,7 @@ def claim_hedge(quick: bool, seed: int) -> list[Claim]:
     instance = end_of_optimism(0.1)
     times = (100, 1000, 10_000) if quick else (100, 1000, 10_000, 100_000)
     runs = regret_over_time(instance, times, 8 if quick else 64, seed)
-    worst, sharp = (float((runs.regret / runs[name]).max()) for name in ("bound", "tight"))
+    worst, sharp = ((runs.regret / runs[name]).max("time") for name in ("bound", "tight"))
     games = 4 if quick else 20
     rows: dict[str, list[list[float]]] = {"cumulative": [], "printed": []}
     lengths = (100, 1000, 10_000)
@@ -378,9 +378,9 @@ def claim_hedge(quick: bool, seed: int) -> list[Claim]:
             "Lemma F.4",
             f"the max-learner's own regret in {runs.sizes['replicate']} runs of BLFAIPS to T = "
             f"{times[-1]:,}, over the bound, at every checkpoint",
-            f"largest ratio {worst:.3f} (exact, run by run); {sharp:.3f} of the sharper bound by "
-            "the variances (de Rooij et al. 2014, Theorem 8)",
-            judged(worst <= 1, "holds (for cumulative losses)", "does not hold"),
+            f"largest of a run {quoted(worst)}, {largest(worst, '.3f')}; over the sharper bound by "
+            f"the variances (de Rooij et al., Theorem 8) {quoted(sharp)}, {largest(sharp, '.3f')}",
+            judged(bool(worst.max() <= 1), "holds (for cumulative losses)", "does not hold"),
             typed,
         ),
         Claim(
@@ -401,7 +401,8 @@ def claim_hedge(quick: bool, seed: int) -> list[Claim]:
             "r_T = O(log T)",
             "Lemma F.4, by Lemma E.2",
             "the largest gain of any arm in any round of the same runs",
-            f"{growth}; the bound of the lemma at T = {times[-1]:,} is {size:.0f}",
+            f"{growth}; at the end {largest(runs.largest_gain.isel(time=-1), '.0f')}; the bound of "
+            f"the lemma at T = {times[-1]:,} is {size:.0f} (exact)",
             judged(
                 bool(runs.largest_gain.max() <= size),
                 "holds (in these runs; the bound needs parameters drawn within Θ, and the rule "

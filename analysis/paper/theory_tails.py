@@ -149,8 +149,8 @@ def claim_tails(quick: bool, seed: int) -> list[Claim]:
     times = (10**3, 10**5, 10**7, 10**9)
     left = mistakes(instance, np.full(5, 0.2), times)
     worst = abs(left.excess).groupby(left.kind).max()
-    numbers = "; ".join(
-        f"{kind} " + ", ".join(f"{float(worst.sel(kind=kind, time=t)):.1e}" for t in times)
+    numbers = ", ".join(
+        f"{kind} " + " → ".join(f"{float(worst.sel(kind=kind, time=t)):.1e}" for t in times)
         for kind in KINDS
     )
     shrinks = bool((abs(left.excess.isel(time=-1)) < 1e-6).all())
@@ -159,8 +159,8 @@ def claim_tails(quick: bool, seed: int) -> list[Claim]:
             "Bounds of the Gaussian tail",
             "Lemma B.1",
             f"both bounds against Φ(-x) at {grid.size:,} points, x from 0 to 10^6",
-            f"smallest relative slack: lower bound {below:.1e}, upper bound {above:.1e} (exact to "
-            "rounding, 1e-15; the lower bound is tight as x → ∞, the upper at x = 0)",
+            f"smallest relative slack, exact to rounding (1e-15): lower bound {below:.1e} (tight "
+            f"as x → ∞), upper bound {above:.1e} (tight at x = 0)",
             judged(below >= -1e-15 and above >= -1e-15, "holds", "does not hold"),
             command("tails", quick, seed),
         ),
@@ -169,7 +169,7 @@ def claim_tails(quick: bool, seed: int) -> list[Claim]:
             "Lemmas B.2 to B.5",
             "End of Optimism α = 0.1, uniform allocation, mean at the truth: |log P + T f|/T for "
             "each kind at T = 10^3, 10^5, 10^7, 10^9",
-            f"{numbers} (exact)",
+            f"exact: {numbers}",
             judged(
                 shrinks,
                 "holds (what is left vanishes as log T/T; with posterior means for the truth it "

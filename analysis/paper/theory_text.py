@@ -24,13 +24,21 @@ def quoted(values: Any, digits: int = 2) -> str:
     >>> quoted([1.0, 2.0, 3.0])
     '2.00 ± 0.58'
     """
-    mean, error = mean_and_error(values)
+    return with_error(*mean_and_error(values), digits)
+
+
+def with_error(value: float, error: float, digits: int = 2) -> str:
+    """A number and its standard error, to so many digits of the error.
+
+    >>> with_error(1.0, 0.0234)
+    '1.000 ± 0.023'
+    """
     if not error > 0:
-        return f"{mean:.6g} ± 0"
+        return f"{value:.6g} ± 0"
     places = digits - 1 - int(np.floor(np.log10(error)))
     if places > 6:
-        return f"{mean:.3g} ± {error:.1g}"
-    return f"{mean:.{max(places, 0)}f} ± {error:.{max(places, 0)}f}"
+        return f"{value:.3g} ± {error:.1g}"
+    return f"{value:.{max(places, 0)}f} ± {error:.{max(places, 0)}f}"
 
 
 def share(successes: int, trials: int, confidence: float = 0.95) -> str:
@@ -58,6 +66,23 @@ def quantile(values: Any, level: float, digits: str = ",.0f") -> str:
     low = format(ordered[fewest - 1], digits) if fewest > 0 else "-∞"
     high = format(ordered[most], digits) if most < ordered.size else "∞"
     return f"{np.quantile(ordered, level):{digits}} (95 % interval {low} to {high})"
+
+
+def largest(values: Any, digits: str = ".2f") -> str:
+    """The largest of independent values, and the quantile that it exceeds.
+
+    All of n values lie below the quantile of level p with probability p^n: for p = 0.05^(1/n) the
+    largest is above it with confidence 95 %.
+
+    >>> largest(range(1, 101), ".0f")
+    '100 (largest of 100; above the 97.04 % quantile with confidence 95 %)'
+    """
+    array = np.asarray(values, dtype=float)
+    level = np.floor(1e4 * 0.05 ** (1 / array.size)) / 100
+    return (
+        f"{array.max():{digits}} (largest of {array.size:,}; above the {level:g} % quantile with "
+        "confidence 95 %)"
+    )
 
 
 def command(piece: str, quick: bool, seed: int) -> str:

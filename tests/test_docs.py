@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from test_docstrings import DOORS
 
 import bayes_feasible as bf
 from bayes_feasible import models
@@ -66,7 +67,30 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
+def documented(reference):
+    """What a page of directives documents, by full name: what they name, and their members."""
+    found = set()
+    pattern = r"^\.\. auto\w+:: (\S+)\n((?: {3}:.*\n)*)"
+    for target, options in re.findall(pattern, reference, flags=re.MULTILINE):
+        found.add(target)
+        for members in re.findall(r":members: (.+)", options):
+            found |= {f"{target}.{name}" for name in members.split(", ")}
+    return found
+
+
 def test_the_reference_has_every_public_name():
-    listed = set(re.findall(r"\w+", (ROOT / "docs" / "api.md").read_text(encoding="utf-8")))
-    assert set(bf.__all__) - {"__version__"} <= listed
-    assert set(models.__all__) <= listed
+    found = documented((ROOT / "docs" / "api.md").read_text(encoding="utf-8"))
+    names = {full.rpartition(".")[2] for full in found}
+    assert set(bf.__all__) - {"__version__"} <= names
+    assert set(models.__all__) <= names
+    whole = {"bayes_feasible.analysis.calibration", "bayes_feasible.analysis.reliability"}
+    for module, doors in DOORS.items():
+        full = f"bayes_feasible.analysis.{module}"
+        assert (full in whole and full in found) or {f"{full}.{door}" for door in doors} <= found
+
+
+def test_a_name_that_is_only_mentioned_is_not_documented():
+    page = (
+        ".. autoclass:: a.b.C\n   :members: one, two\n\n.. automodule:: a.d\n   :members:\nthree\n"
+    )
+    assert documented(page) == {"a.b.C", "a.b.C.one", "a.b.C.two", "a.d"}

@@ -12,6 +12,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -47,10 +48,15 @@ class Finding:
 def examine() -> Iterator[Finding]:
     """Look at the installation, one finding at a time, quickest first."""
     yield Finding("Python", True, platform.python_version())
-    yield from map(_package, requirements())
-    yield _cache()
+    sound = True
+    looks: list[Callable[[], Finding]] = [partial(_package, need) for need in requirements()]
+    for look in [*looks, _cache]:
+        finding = look()
+        sound &= finding.sound
+        yield finding
+    advice = "reinstall the package" if sound else "first see to what is wrong above"
     for subject, check in CHECKS.items():
-        yield _self_test(subject, check)
+        yield _self_test(subject, check, advice)
 
 
 def reference() -> dict[str, list[dict[str, Any]]]:
@@ -89,20 +95,16 @@ def _cache() -> Finding:
     return Finding("compiled code", True, f"{kept} functions kept in {folder}")
 
 
-def _self_test(subject: str, check: Callable[[Any], float]) -> Finding:
+def _self_test(subject: str, check: Callable[[Any], float], advice: str) -> Finding:
     start = time.perf_counter()
     try:
         error = check(reference())
     except Exception as failure:
-        return Finding(
-            subject,
-            False,
-            f"failed with {type(failure).__name__}: {failure}; reinstall the package",
-        )
+        return Finding(subject, False, f"failed with {type(failure).__name__}: {failure}; {advice}")
     seconds = time.perf_counter() - start
     detail = f"largest error {error:.1g} of what is allowed, {seconds:.1f} s"
     if not error <= 1:
-        return Finding(subject, False, f"{detail}; reinstall with the pinned versions")
+        return Finding(subject, False, f"{detail}; reinstall with the versions of constraints.txt")
     return Finding(subject, True, detail)
 
 

@@ -10,9 +10,11 @@ import sys
 import mpmath as mp
 import numpy as np
 import pytest
+from numba import njit
 from packaging.requirements import Requirement
 
-from bayes_feasible import _normal, cli, doctor
+from bayes_feasible import cli, doctor
+from bayes_feasible._normal import tail_excess
 from bayes_feasible.analysis import reference
 
 TABLE = doctor.reference()
@@ -50,16 +52,27 @@ def test_agrees_with_the_table(name):
     assert doctor.CHECKS[name](TABLE) <= 1
 
 
+@njit
+def count_below(rng, bound, value, draws):
+    below = 0
+    for _ in range(draws):
+        below += tail_excess(rng, bound) < value
+    return below
+
+
 @pytest.mark.parametrize("row", TABLE["truncated_quantile"])
 def test_truncated_draws_fall_short_of_the_quantile_as_often_as_they_should(row):
     draws = 20_000
-    rng = np.random.default_rng(5)
-    below = sum(_normal.tail_excess(rng, row["bound"]) < row["value"] for _ in range(draws))
-    # Bernstein: deviations beyond this have probability below ALPHA.
-    log_term = math.log(2 / ALPHA)
-    variance = draws * row["u"] * (1 - row["u"])
-    allowed = log_term / 3 + math.sqrt((log_term / 3) ** 2 + 2 * variance * log_term)
-    assert abs(below - draws * row["u"]) <= allowed
+    below = count_below(np.random.default_rng(5), row["bound"], row["value"], draws)
+
+    def fits(share):
+        # Bernstein: deviations beyond this have probability below ALPHA.
+        log_term, variance = math.log(2 / ALPHA), draws * share * (1 - share)
+        allowed = log_term / 3 + math.sqrt((log_term / 3) ** 2 + 2 * variance * log_term)
+        return abs(below - draws * share) <= allowed
+
+    assert fits(row["u"])
+    assert not fits(row["u"] + (0.1 if row["u"] < 0.5 else -0.1))
 
 
 SPOILED = {
@@ -102,6 +115,17 @@ def test_doctor_says_what_is_wrong_and_exits_with_1(capsys, monkeypatch):
     assert "ZeroDivisionError" in findings["optimal rates"]["detail"]
 
 
+def test_doctor_says_what_to_do_where_only_a_number_is_wrong(capsys, monkeypatch):
+    monkeypatch.setitem(doctor.CHECKS, "exponents", lambda table: 7.0)
+    monkeypatch.setitem(doctor.CHECKS, "optimal rates", lambda table: 1 / 0)
+    assert cli.main(["doctor"]) == 1
+    wrong = [line for line in capsys.readouterr().out.splitlines() if line.startswith("WRONG")]
+    assert len(wrong) == 2
+    assert "largest error 7 of what is allowed" in wrong[0]
+    assert "the versions of constraints.txt" in wrong[0]
+    assert wrong[1].endswith("reinstall the package")
+
+
 def _doctor(code="", **environment):
     """Lines and exit code of the command in a new process, without most of the self-test."""
     script = f"""
@@ -130,6 +154,8 @@ def test_doctor_says_what_to_do_where_nothing_compiled_can_be_kept():
     shown, code = _doctor(NUMBA_CACHE_LOCATOR_CLASSES="IPythonCacheLocator")
     assert "no locator available" in shown
     assert "set NUMBA_CACHE_DIR" in shown
+    assert shown.count("first see to what is wrong above") == 1  # the cause, not the package
+    assert "reinstall" not in shown
     assert code == 1
 
 

@@ -177,6 +177,16 @@ class Alternative:
         ndarray of bool
             Over the leading axes. Parameters beyond the problem's `parameter_radius` are in no
             alternative set.
+
+        Examples
+        --------
+        >>> import bayes_feasible as bf
+        >>> problem = bf.Problem({"a": [1, 0], "b": [0, 1]}, thresholds={"dose": 1.0})
+        >>> wrong = bf.Alternative(problem, 0)
+        >>> wrong.contains([1.0, 0.2], [[0.4, 0.3]])
+        np.False_
+        >>> wrong.contains([[1.0, 0.2], [1.0, 2.0]], [[[1.4, 0.3]], [[0.4, 0.3]]])
+        array([ True,  True])
         """
         problem = self.problem
         reward, cost = self._parameters(theta_reward, theta_cost)
@@ -210,6 +220,14 @@ class Alternative:
         Dataset
             `theta_reward`, `theta_cost`, the `exponent` (the minimum, 0 if the parameter is itself
             an alternative), and the name of the `event` it lies in.
+
+        Examples
+        --------
+        >>> import bayes_feasible as bf
+        >>> problem = bf.Problem({"a": [1, 0], "b": [0, 1]}, thresholds={"dose": 1.0})
+        >>> near = bf.Alternative(problem, 0).nearest([1.0, 0.2], [[0.4, 0.3]], [0.5, 0.5])
+        >>> near.theta_reward.values, near.event.item(), round(near.exponent.item(), 6)
+        (array([0.6, 0.6]), 'b better', 0.08)
         """
         problem = self.problem
         reward, cost = self._parameters(theta_reward, theta_cost)
@@ -249,6 +267,16 @@ class Alternative:
         """Log-probability of each event, over `event`.
 
         With a `parameter_radius` these are the probabilities before it is taken into account.
+
+        Examples
+        --------
+        >>> import bayes_feasible as bf
+        >>> problem = bf.Problem({"a": [1, 0], "b": [0, 1]}, thresholds={"dose": 1.0})
+        >>> posterior = bf.Posterior(problem)
+        >>> posterior.update([0, 1], [1.0, 0.2], [0.4, 0.3])
+        >>> found = bf.Alternative(problem, 0).event_log_probabilities(posterior)
+        >>> dict(zip(found.event.values.tolist(), found.values.round(4).tolist()))
+        {'dose of a too high': -2.0483, 'b better': -1.1872}
         """
         self._check_posterior(posterior)
         offsets = self._standardised(posterior, _check.positive("scale", scale))[1]
@@ -281,6 +309,17 @@ class Alternative:
             The bounds are those of Dawson and Sankoff below and of Galambos above, from
             :math:`S_1` and :math:`S_2` (the likeliest event, and the sum, where there are too
             many pairs).
+
+        Examples
+        --------
+        >>> import bayes_feasible as bf
+        >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+        >>> arms = [0, 2] * 500
+        >>> history = bf.History(instance.problem, arms, *instance.pull(arms, seed=1))
+        >>> posterior = history.posterior()
+        >>> error = bf.Alternative(instance.problem, posterior.best()).log_probability(posterior)
+        >>> print(f"{error.value:.4f}, certainly below {error.upper:.4f}; {error.likeliest}?")
+        -16.3871, certainly below -16.3871; 4 better?
         """
         self._check_posterior(posterior)
         scale, draws = _check.positive("scale", scale), _check.count("draws", draws)
@@ -319,6 +358,18 @@ class Alternative:
         Dataset
             `theta_reward` (chain, draw, feature), `theta_cost` (chain, draw, constraint, feature)
             and `event` (chain, draw), the index into `events` of the event each was drawn from.
+
+        Examples
+        --------
+        >>> import bayes_feasible as bf
+        >>> problem = bf.Problem({"a": [1, 0], "b": [0, 1]}, thresholds={"dose": 1.0})
+        >>> posterior = bf.Posterior.from_history(problem, [0, 1], [1.0, 0.2], [0.4, 0.3])
+        >>> wrong = bf.Alternative(problem, 0)
+        >>> draws = wrong.sample(posterior, 500, seed=0, chains=4)
+        >>> draws.theta_cost.dims, draws.theta_cost.shape
+        (('chain', 'draw', 'constraint', 'feature'), (4, 500, 1, 2))
+        >>> wrong.contains(draws.theta_reward, draws.theta_cost).all()
+        np.True_
         """
         self._check_posterior(posterior)
         draws, chains = _check.count("draws", draws), _check.count("chains", chains)

@@ -56,6 +56,10 @@ def load(path: str | os.PathLike[str]) -> Problem | Instance:
     path : path
         A file with the extension .toml, .json or .csv; `bayes_feasible.files` describes them.
 
+    Returns
+    -------
+    Problem or Instance
+
     Raises
     ------
     ValueError

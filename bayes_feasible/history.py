@@ -99,6 +99,19 @@ class History:
         ----------
         path : path
             Its extension, .csv or .nc, decides the format. The file is replaced in one step.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from bayes_feasible import Problem
+        >>> problem = Problem({"low": [1, 0.2], "high": [1, 0.9]}, thresholds={"dose": 0.5})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "pulls.csv")
+        ...     History(problem, [0, 1], [0.1, 1.2], [0.3, 0.8]).save(path)
+        ...     print(path.read_text(), end="")
+        arm,reward,dose
+        low,0.1,0.3
+        high,1.2,0.8
         """
         from bayes_feasible._pulls_csv import write_pulls
 
@@ -113,7 +126,15 @@ class History:
         return self.arms.size
 
     def first(self, pulls: int) -> "History":
-        """The history as it was after so many pulls."""
+        """The history as it was after so many pulls.
+
+        Examples
+        --------
+        >>> from bayes_feasible import Problem
+        >>> history = History(Problem([[1, 0], [0, 1]]), [0, 1, 0], [2.0, 1.0, 1.0])
+        >>> history.first(2).posterior().counts
+        array([1, 1])
+        """
         pulls = _check.count("pulls", pulls, least=0)
         if pulls > len(self):
             raise ValueError(f"pulls: expected at most {len(self)}, got {pulls}")
@@ -125,7 +146,15 @@ class History:
         return Posterior.from_history(self.problem, self.arms, self.rewards, self.costs)
 
     def to_dataset(self) -> xr.Dataset:
-        """`arm` (as an index), `reward` and `cost` over `pull` and `constraint`."""
+        """`arm` (as an index), `reward` and `cost` over `pull` and `constraint`.
+
+        Examples
+        --------
+        >>> from bayes_feasible import Problem
+        >>> history = History(Problem([[1, 0], [0, 1]]), [0, 1, 0], [2.0, 1.0, 1.0])
+        >>> history.to_dataset().reward.sel(pull=1).item()
+        2.0
+        """
         return xr.Dataset(
             {
                 "arm": ("pull", self.arms),

@@ -100,6 +100,15 @@ class Instance:
             Over `candidate` (and `constraint`): `mean_reward`, `reward_gap` (the best one's mean
             reward minus this one's), `mean_cost`, `cost_margin` (threshold minus mean cost,
             negative where infeasible), `feasible` and `kind`.
+
+        Examples
+        --------
+        >>> problem = Problem({"low": [1, 0.2], "high": [1, 0.9]}, thresholds={"toxicity": 0.3})
+        >>> summary = Instance(problem, [0.0, 1.0], [0.0, 0.5]).summary()
+        >>> summary.mean_cost.sel(candidate="high", constraint="toxicity").item()
+        0.45
+        >>> summary.kind.values.tolist()
+        ['best', 'infeasible superoptimal (A1)']
         """
         coords = self.problem.coords
         both = ("candidate", "constraint")
@@ -132,6 +141,16 @@ class Instance:
             `linear_gaussian` (and `unknown_noise`), `student_t` and `logistic` assume.
         degrees : float
             Degrees of freedom of Student's t.
+
+        Examples
+        --------
+        >>> problem = Problem({"low": [1, 0.2], "high": [1, 0.9]}, thresholds={"toxicity": 0.3})
+        >>> instance = Instance(problem, [0.0, 1.0], [0.0, 0.5])
+        >>> rewards, costs = instance.pull([0, 1, 1], seed=0)
+        >>> rewards.shape, costs.shape
+        ((3,), (3, 1))
+        >>> instance.pull([0, 1, 1], seed=0, noise="logistic")[0]
+        array([0., 1., 0.])
         """
         problem = self.problem
         pulled = problem.arms[_check.indices("arms", arms, len(problem.arms), "arm")]

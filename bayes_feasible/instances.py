@@ -31,6 +31,10 @@ def end_of_optimism(alpha: float = 0.1) -> Instance:
         Angle of the last arm, strictly between 0 and π/2. It is feasible up to π/6. Angles below
         about 1.5e-8, whose cosine rounds to one, are refused: the best would not be unique.
 
+    Returns
+    -------
+    Instance
+
     References
     ----------
     T. Lattimore and C. Szepesvári, "The end of optimism? An asymptotic analysis of finite-armed
@@ -60,6 +64,10 @@ def random_ball(d: int, k: int, seed: Any, *, threshold: float = 0.5) -> Instanc
     seed : int, SeedSequence or Generator
     threshold : float
         The largest feasible mean cost; `inf` for a constraint that never binds.
+
+    Returns
+    -------
+    Instance
 
     Raises
     ------
@@ -103,6 +111,10 @@ def soare(d: int = 2, angle: float = 0.1) -> Instance:
     angle : float
         The angle :math:`\omega` between the best arm and its rival, strictly between 0 and π/2;
         below about 1.5e-8, where the cosine rounds to one, it is refused.
+
+    Returns
+    -------
+    Instance
 
     References
     ----------
@@ -150,6 +162,10 @@ def movielens(
     table : FilmTable, its DataFrame, or path of a saved one, optional
         Other films, from the files of MovieLens and IMDb; see `read_films`. Films without an
         IMDb score are left out.
+
+    Returns
+    -------
+    Instance
 
     Examples
     --------

@@ -64,6 +64,13 @@ class Posterior:
         rewards : vector, shape (pull,)
         costs : table, shape (pull, constraint)
             A vector will do for one constraint, and nothing for none.
+
+        Examples
+        --------
+        >>> from bayes_feasible import Posterior, Problem
+        >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
+        >>> Posterior.from_history(problem, [0, 1, 0], [2.0, 1.0, 1.0], [0.1, 0.7, 0.2])
+        Posterior after 3 pulls of 2 arms: best '0'
         """
         posterior = cls(problem)
         arms = _check.indices("arms", arms, len(problem.arms), "arm")
@@ -81,6 +88,13 @@ class Posterior:
         counts : whole numbers, shape (arm,)
         reward_sums : shape (arm,)
         cost_sums : shape (arm, constraint)
+
+        Examples
+        --------
+        >>> from bayes_feasible import Posterior, Problem
+        >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
+        >>> Posterior.from_sums(problem, [2, 1], [3.0, 1.0], [[0.3], [0.7]]).mean_reward
+        array([1. , 0.5])
         """
         posterior = cls(problem)
         number = _check.numbers("counts", counts)
@@ -111,6 +125,15 @@ class Posterior:
         arm : arm index, or a vector of them
         reward : number, or a vector
         cost : one number for each constraint, or a table (pull, constraint)
+
+        Examples
+        --------
+        >>> from bayes_feasible import Posterior, Problem
+        >>> posterior = Posterior(Problem([[1, 0], [0, 1]], thresholds=[0.5, 2.0]))
+        >>> posterior.update(0, 2.0, [0.1, 1.5])
+        >>> posterior.update([0, 1], [1.0, 1.0], [[0.2, 1.4], [0.7, 0.3]])
+        >>> posterior.counts
+        array([2, 1])
         """
         self._add(*_check.pulls(self.problem, arm, reward, cost))
 
@@ -153,6 +176,14 @@ class Posterior:
         """The candidate of highest posterior mean reward among those that look feasible.
 
         None where no candidate's posterior mean costs are all within their thresholds.
+
+        Examples
+        --------
+        >>> from bayes_feasible import Posterior, Problem
+        >>> posterior = Posterior(Problem([[1, 0], [0, 1]], thresholds=0.5))
+        >>> posterior.update([0, 1], [2.0, 1.0], [1.2, 0.3])
+        >>> posterior.best()
+        1
         """
         candidates = self.problem.candidates
         feasible = np.all(candidates @ self.mean_cost.T <= self.problem.thresholds, axis=1)
@@ -161,7 +192,18 @@ class Posterior:
         return int(np.argmax(np.where(feasible, candidates @ self.mean_reward, -np.inf)))
 
     def whiten(self, vectors: Array) -> Array:
-        r"""Rows `w` with :math:`w \cdot w' = z^\top V^{-1} z'` for rows `z` in the arms' span."""
+        r"""Rows `w` with :math:`w \cdot w' = z^\top V^{-1} z'` for rows `z` in the arms' span.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bayes_feasible import Posterior, Problem
+        >>> posterior = Posterior.from_history(Problem([[1, 0], [1, 1]]), [0, 1], [2.0, 1.0])
+        >>> arms = posterior.problem.arms
+        >>> white = posterior.whiten(arms)
+        >>> np.allclose(white @ white.T, arms @ posterior.covariance @ arms.T)
+        True
+        """
         features = self.problem.arms.shape[1]
         if np.ndim(vectors) != 2 or np.shape(vectors)[1] != features:
             raise ValueError(f"vectors: expected rows of {features}, got shape {np.shape(vectors)}")
@@ -173,6 +215,14 @@ class Posterior:
 
         `A` maps whitened coordinates to features; the columns of `B` are orthonormal and
         span what no arm reaches, where the prior stands.
+
+        Examples
+        --------
+        >>> from bayes_feasible import Posterior, Problem
+        >>> posterior = Posterior(Problem([[1, 0, 0], [1, 1, 0]]))
+        >>> root, rest = posterior.covariance_root()
+        >>> root.shape, rest.shape
+        ((3, 2), (3, 1))
         """
         lower, order, _ = self._solved()
         rank, basis = len(lower), self.problem.basis
@@ -195,13 +245,29 @@ class Posterior:
         -------
         Dataset
             `theta_reward` (chain, draw, feature), `theta_cost` (chain, draw, constraint, feature).
+
+        Examples
+        --------
+        >>> from bayes_feasible import Posterior, Problem
+        >>> posterior = Posterior(Problem([[1, 0], [0, 1]], thresholds=0.5))
+        >>> posterior.sample(100, seed=0, chains=2).theta_cost.shape
+        (2, 100, 1, 2)
         """
         draws, chains = _check.count("draws", draws), _check.count("chains", chains)
         parameters = unrestricted(self, chains * draws, _check.generator("seed", seed))
         return labelled(self.problem, parameters, chains)
 
     def to_dataset(self) -> xr.Dataset:
-        """Means, covariance and counts with their labels."""
+        """Means, covariance and counts with their labels.
+
+        Examples
+        --------
+        >>> from bayes_feasible import Posterior, Problem
+        >>> posterior = Posterior(Problem({"low": [1, 0], "high": [1, 1]}))
+        >>> posterior.update([0, 1, 1], [0.1, 0.9, 1.1])
+        >>> posterior.to_dataset().pulls.sel(arm="high").item()
+        2
+        """
         coords = self.problem.coords
         other = {"feature_": coords["feature"]}
         return xr.Dataset(
@@ -222,6 +288,13 @@ class Posterior:
 
         Groups: `posterior` (exact independent draws), `closed_form` (means, precision, counts and
         sums) and `constant_data` (arms, candidates, thresholds, noise).
+
+        Examples
+        --------
+        >>> from bayes_feasible import Posterior, Problem
+        >>> tree = Posterior(Problem([[1, 0], [0, 1]])).to_datatree(draws=10)
+        >>> sorted(tree.children)
+        ['closed_form', 'constant_data', 'posterior']
         """
         problem = self.problem
         constant = xr.Dataset(
@@ -243,7 +316,16 @@ class Posterior:
         )
 
     def copy(self) -> "Posterior":
-        """An independent copy."""
+        """An independent copy.
+
+        Examples
+        --------
+        >>> from bayes_feasible import Posterior, Problem
+        >>> posterior = Posterior(Problem([[1, 0], [0, 1]]))
+        >>> posterior.copy().update(0, 1.0)
+        >>> posterior.pulls
+        0
+        """
         other = type(self)(self.problem)
         other.counts[:] = self.counts
         other.reward_sums[:] = self.reward_sums

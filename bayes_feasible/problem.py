@@ -120,12 +120,23 @@ class Problem:
         """Which candidates have the same vector as this one, itself included.
 
         Equal vectors have equal rewards and costs, so they count as one recommendation.
+
+        Examples
+        --------
+        >>> Problem([[1, 0], [0, 1], [1, 0]]).copies(0)
+        array([ True, False,  True])
         """
         candidate = _check.index("candidate", candidate, len(self.candidates), "candidate")
         return np.all(self.candidates == self.candidates[candidate], axis=1)
 
     def name(self, candidate: int) -> str:
-        """The name of a candidate, for messages."""
+        """The name of a candidate, for messages.
+
+        Examples
+        --------
+        >>> Problem({"low": [1, 0.2], "high": [1, 0.9]}).name(1)
+        'high'
+        """
         candidate = _check.index("candidate", candidate, len(self.candidates), "candidate")
         return str(self.coords["candidate"][candidate])
 

@@ -115,7 +115,7 @@ class RatingCounts:
 def read_ratings(
     path: PathLike, *, malformed: str = "raise", progress: bool | None = None
 ) -> RatingCounts:
-    """Count the ratings of each film, line by line: memory grows with the films, not the lines.
+    r"""Count the ratings of each film, line by line: memory grows with the films, not the lines.
 
     Parameters
     ----------
@@ -130,6 +130,18 @@ def read_ratings(
     Returns
     -------
     RatingCounts
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "ratings.dat")
+    ...     _ = path.write_text("1::122::5::838985046\n2::122::3.5::838983525\n")
+    ...     counted = read_ratings(path)
+    >>> counted.lines, counted.films.tolist()
+    (2, [122])
+    >>> counted.histograms().sel(film=122, rating=3.5).item()
+    1
     """
     _action(malformed)
     bad = Malformed(str(path))
@@ -233,6 +245,22 @@ class FilmTable:
         score have an empty `imdb_score`.
     report : dict
         What was read and what could not be matched, in numbers of lines or films.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from importlib.resources import files
+    >>> path = files("bayes_feasible").joinpath("data", "movielens_imdb_top60.csv")
+    >>> films = read_film_table(path)
+    >>> films
+    FilmTable: 60 films, 60 with an IMDb score
+      with a score: 60
+    >>> films.histograms().sel(film="Forrest Gump (1994)", rating=5.0).item()
+    116
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     films.save(Path(folder, "films.csv"))
+    ...     read_film_table(Path(folder, "films.csv")).table.equals(films.table)
+    True
     """
 
     table: pd.DataFrame
@@ -269,7 +297,7 @@ def read_films(
     malformed: str = "raise",
     progress: bool | None = None,
 ) -> FilmTable:
-    """Films from the files of MovieLens and IMDb.
+    r"""Films from the files of MovieLens and IMDb.
 
     Parameters
     ----------
@@ -300,6 +328,28 @@ def read_films(
     ------
     ValueError
         If neither links nor basics are given, or no film at all can be matched.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> texts = {
+    ...     "ratings.csv": "userId,movieId,rating,timestamp\n1,2,4.0,0\n2,2,3.5,0\n2,7,5.0,0\n",
+    ...     "movies.csv": "movieId,title,genres\n2,Jumanji (1995),Family\n7,Heat (1995),Crime\n",
+    ...     "links.csv": "movieId,imdbId\n2,0113497\n7,0114319\n",
+    ...     "title.ratings.tsv": "tconst\taverageRating\tnumVotes\ntt0113497\t7.1\t400000\n",
+    ... }
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     folder = Path(name)
+    ...     for file, text in texts.items():
+    ...         _ = Path(folder, file).write_text(text)
+    ...     films = read_films(
+    ...         folder / "ratings.csv", folder / "movies.csv", folder / "title.ratings.tsv",
+    ...         links=folder / "links.csv",
+    ...     )
+    >>> films.table[["title", "rating_mean", "imdb_score"]].values.tolist()
+    [['Jumanji (1995)', 3.75, 7.1], ['Heat (1995)', 5.0, nan]]
+    >>> films.report["matched but without a score"]
+    1
     """
     if links is None and basics is None:
         raise ValueError(
@@ -339,7 +389,23 @@ def read_films(
 
 
 def read_film_table(path: PathLike) -> FilmTable:
-    """A table that `FilmTable.save` wrote."""
+    """A table that `FilmTable.save` wrote.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    FilmTable
+
+    Examples
+    --------
+    >>> from importlib.resources import files
+    >>> path = files("bayes_feasible").joinpath("data", "movielens_imdb_top60.csv")
+    >>> read_film_table(path).table.index.size
+    60
+    """
     texts = {"imdbId": str, "title": str, "genres": str}
     try:
         table = pd.read_csv(path, index_col="movieId", dtype=texts)

@@ -87,7 +87,15 @@ class Rule(ABC):
         """Options of the compiled step; may prepare the state."""
 
     def ask(self, n: int | None = None) -> Any:
-        """The arm to pull next; or an array of `n` arms to pull before the next `tell`."""
+        """The arm to pull next; or an array of `n` arms to pull before the next `tell`.
+
+        Examples
+        --------
+        >>> import bayes_feasible as bf
+        >>> rule = bf.BestResponse(bf.instances.end_of_optimism().problem, seed=0)
+        >>> rule.ask(5)
+        array([3, 2, 0, 3, 3])
+        """
         if n is None:
             return self._next()
         return np.array([self._next() for _ in range(_check.count("n", n))])
@@ -111,6 +119,15 @@ class Rule(ABC):
         arm : arm index, or a vector of them
         reward : number, or a vector
         cost : one number for each constraint, or a table (pull, constraint)
+
+        Examples
+        --------
+        >>> import bayes_feasible as bf
+        >>> rule = bf.Uniform(bf.Problem([[1, 0], [0, 1]], thresholds=0.5), seed=0)
+        >>> rule.tell(rule.ask(), 1.3, 0.2)
+        >>> rule.tell([0, 1], [1.1, 0.4], [0.3, 0.1])
+        >>> rule.posterior.pulls
+        3
         """
         arms, rewards, costs = _check.pulls(self.problem, arm, reward, cost)
         for i in range(arms.size):
@@ -132,7 +149,16 @@ class Rule(ABC):
         return pulls / max(int(pulls.sum()), 1)
 
     def recommend(self) -> Recommendation:
-        """The best feasible candidate, how probably that is wrong, and why."""
+        """The best feasible candidate, how probably that is wrong, and why.
+
+        Examples
+        --------
+        >>> import bayes_feasible as bf
+        >>> rule = bf.Uniform(bf.Problem([[1, 0], [0, 1]]), seed=0, recommendation="mean")
+        >>> rule.tell([0, 1] * 50, [1.0, 0.2] * 50)
+        >>> print(rule.recommend())
+        0; wrong with probability 3.7e-05, above all because: 1 better; then most likely 1
+        """
         choice = self._choice()
         return recommend(self.posterior, None if choice < 0 else choice, self._recommend_rng)
 
@@ -150,7 +176,20 @@ class Rule(ABC):
         return -1 if choice is None else choice
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a JSON file, from which `load` goes on identically."""
+        """Write everything to a JSON file, from which `load` goes on identically.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import bayes_feasible as bf
+        >>> rule = bf.LinearThompson(bf.instances.end_of_optimism().problem, seed=0)
+        >>> rule.tell([0, 2], [1.1, 0.1], [0.2, 0.9])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     rule.save(Path(folder, "rule.json"))
+        ...     again = bf.Rule.load(Path(folder, "rule.json"))
+        >>> again.ask(20).tolist() == rule.ask(20).tolist()
+        True
+        """
         from bayes_feasible.rules import RULES
 
         if RULES.get(type(self).__name__) is not type(self):
@@ -172,7 +211,17 @@ class Rule(ABC):
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Rule":
-        """A rule from a file that `save` wrote."""
+        """A rule from a file that `save` wrote.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import bayes_feasible as bf
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     bf.Uniform(bf.Problem([[1, 0], [0, 1]]), seed=0).save(Path(folder, "rule.json"))
+        ...     bf.Rule.load(Path(folder, "rule.json"))
+        Uniform(0 asked, 0 told, allocation_followed=[0.5, 0.5])
+        """
         try:
             document = json.loads(Path(path).read_text(encoding="utf-8"))
             if document.pop("checksum") != _checksum(document):

@@ -297,7 +297,12 @@ class FixedAllocation(Rule):
 
 
 class Uniform(FixedAllocation):
-    """Every arm is as likely as every other; see `Rule` for the parameters.
+    """Every arm is as likely as every other.
+
+    Parameters
+    ----------
+    problem, seed, recommendation
+        See `Rule`.
 
     Examples
     --------
@@ -311,7 +316,12 @@ class Uniform(FixedAllocation):
 
 
 class GOptimal(FixedAllocation):
-    """Pulls drawn from the G-optimal design; see `Rule` for the parameters.
+    """Pulls drawn from the G-optimal design.
+
+    Parameters
+    ----------
+    problem, seed, recommendation
+        See `Rule`.
 
     Examples
     --------
@@ -327,6 +337,14 @@ class GOptimal(FixedAllocation):
 
 class Oracle(FixedAllocation):
     """Pulls drawn from the optimal allocation, which takes an Instance (or the allocation).
+
+    Parameters
+    ----------
+    problem : Instance, or Problem where the allocation is given
+    seed, recommendation
+        See `Rule`.
+    allocation : vector over arms, optional
+        The shares to follow, where they are known.
 
     Examples
     --------
@@ -390,7 +408,14 @@ class BestResponse(Rule):
 class PlugIn(BestResponse):
     """Tracks the allocation that would be optimal if the posterior means were the truth.
 
-    It is solved for again at rounds that grow by a half; see `BestResponse` for the parameters.
+    It is solved for again at rounds that grow by a half.
+
+    Parameters
+    ----------
+    problem, seed, recommendation
+        See `Rule`.
+    exploration : float
+        The G-optimal design is mixed in at rate `t^-exploration`.
 
     Examples
     --------

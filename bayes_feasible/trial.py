@@ -196,13 +196,35 @@ class Trial:
         """The best feasible candidate, how probably that is wrong, and why.
 
         It depends on nothing but the journal: asked again, it answers the same.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> problem = Problem({"low": [1, 0.2], "high": [1, 0.9]}, thresholds={"toxicity": 0.3})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trial = Trial.new(folder + "/drug.trial", problem, seed=1)
+        ...     _ = trial.tell(["low", "high"] * 20, [0.2, 0.9] * 20, [0.1, 0.8] * 20)
+        ...     trial.recommend().name
+        'low'
         """
         with self._turn:
             self._refresh()
             return self._recommend(self._history().posterior())
 
     def status(self) -> "Status":
-        """All there is to know now; print it, or take its parts."""
+        """All there is to know now; print it, or take its parts.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> problem = Problem({"low": [1, 0.2], "high": [1, 0.9]}, thresholds={"toxicity": 0.3})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trial = Trial.new(folder + "/drug.trial", problem, seed=1)
+        ...     _ = trial.tell(["low", "high"] * 20, [0.2, 0.9] * 20, [0.1, 0.8] * 20)
+        ...     status = trial.status()  # print(status) says it all in words
+        >>> status.recommendation.name, status.candidates.feasible.values.round(2).tolist()
+        ('low', [0.75, 0.02])
+        """
         from bayes_feasible.trial_status import status
 
         with self._turn:
@@ -251,15 +273,45 @@ class Trial:
         return str(self._journal.path)
 
     def unasked(self, event: int) -> int:
-        """How many pulls of a tell nobody had asked for."""
+        """How many pulls of a tell nobody had asked for.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trial = Trial.new(folder + "/drug.trial", Problem([[1, 0], [0, 1]]), seed=1)
+        ...     event = trial.tell([0, 1], [0.3, 0.2])
+        ...     trial.unasked(event)
+        2
+        """
         return self._ledger.unasked.get(event, 0)
 
     def undone(self, event: int) -> int | None:
-        """The number of the event that took this one back, if any."""
+        """The number of the event that took this one back, if any.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trial = Trial.new(folder + "/drug.trial", Problem([[1, 0], [0, 1]]), seed=1)
+        ...     event = trial.tell(0, 3.0)
+        ...     _ = trial.undo()
+        ...     event, trial.undone(event)
+        (2, 3)
+        """
         return self._ledger.undone.get(event)
 
     def arm_name(self, arm: int) -> str:
-        """The name of an arm."""
+        """The name of an arm.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trial = Trial.new(folder + "/drug.trial", Problem({"low": [1, 0], "high": [1, 1]}))
+        ...     trial.arm_name(1)
+        'high'
+        """
         return str(self.problem.coords["arm"][arm])
 
     @contextmanager

@@ -165,6 +165,19 @@ def observe(model: pm.Model, data: Posterior | History) -> None:
     data : Posterior or History
         Of what the model was built from. The problem may be another one with the same features
         and constraints: arms, candidates, thresholds and noise are data too.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> from bayes_feasible import models
+    >>> instance = bf.instances.end_of_optimism()
+    >>> posterior = bf.Posterior(instance.problem)
+    >>> posterior.update([0, 2], *instance.pull([0, 2], seed=1))
+    >>> model = models.linear_gaussian(posterior)
+    >>> posterior.update([4, 2], *instance.pull([4, 2], seed=2))
+    >>> models.observe(model, posterior)
+    >>> [int(arm) for arm in model.coords["arm"]], model["pulls"].get_value().tolist()
+    ([0, 2, 4], [1.0, 2.0, 1.0])
     """
     pulls = Pulls(data)
     coords = _coords(pulls)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
+from pytensor.graph.replace import _vectorize_node
 
 LOG_2 = float(np.log(2.0))
 ROOT_HALF = float(np.sqrt(0.5))
@@ -85,9 +86,19 @@ def _excess(base: Any, hazard: Any) -> Any:
     return excess
 
 
-def _operation() -> OpFromGraph:
+class _Beyond(OpFromGraph):
+    """One operation, so that its slopes can be stated."""
+
+
+@_vectorize_node.register(_Beyond)
+def _beyond_many(operation: _Beyond, node: Any, *inputs: Any) -> Any:
+    """For arrays of vectors: all elements at once, where PyTensor would take vector by vector."""
+    return _image(*inputs).owner
+
+
+def _operation() -> _Beyond:
     x, bound = pt.vector("x", dtype="float64"), pt.vector("bound", dtype="float64")
-    return OpFromGraph([x, bound], [_image(x, bound)], pullback=_pullback, name="beyond")
+    return _Beyond([x, bound], [_image(x, bound)], pullback=_pullback, name="beyond")
 
 
 _BEYOND = _operation()

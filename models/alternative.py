@@ -114,6 +114,21 @@ def alternative(
         A new model. Its data are its own: `observe` and `doubt` replace them without compiling
         anew. One model serves every candidate, every event, every reference and every state of
         the data, as long as form and whitening stay the same.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> from bayes_feasible import models
+    >>> instance = bf.instances.end_of_optimism()
+    >>> posterior = bf.Posterior(instance.problem)
+    >>> posterior.update([0, 2], *instance.pull([0, 2], seed=1))
+    >>> whole = models.linear_gaussian(posterior)
+    >>> wrong = bf.Alternative(instance.problem, instance.best)
+    >>> [potential.name for potential in models.alternative(whole, wrong).potentials]
+    ['hard']
+    >>> rare = models.alternative(whole, wrong, "component", event=0)
+    >>> [rv.name for rv in rare.free_RVs], wrong.events[0]
+    (['whitened'], 'cost 0 of 0 too high')
     """
     if form not in FORMS:
         raise ValueError(f"form: expected one of {', '.join(FORMS)}, got {form!r}")
@@ -175,6 +190,21 @@ def doubt(
         the union.
     reference : Reference, optional
         As in `refer`; by default the model keeps the one it has.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> from bayes_feasible import models
+    >>> instance = bf.instances.end_of_optimism()
+    >>> posterior = bf.Posterior(instance.problem)
+    >>> posterior.update([0, 2], *instance.pull([0, 2], seed=1))
+    >>> wrong = bf.Alternative(instance.problem, 0)
+    >>> model = models.alternative(models.linear_gaussian(posterior), wrong)
+    >>> list(model.coords["event"])[:2]
+    ['cost 0 of 0 too high', '1 better']
+    >>> models.doubt(model, bf.Alternative(instance.problem, 4))
+    >>> list(model.coords["event"])[:2]
+    ['cost 0 of 4 too high', '0 better']
     """
     if "event_vectors" not in model.named_vars:
         raise ValueError("model: expected one that `alternative` has made")

@@ -33,6 +33,18 @@ def linear_gaussian(data: Posterior | History) -> pm.Model:
         With `theta_reward` (feature), `theta_cost` (constraint, feature), `candidate_reward`
         (candidate) and `candidate_cost` (candidate, constraint); the costs only if there are
         constraints.
+
+    Examples
+    --------
+    >>> from bayes_feasible import Posterior, instances, models
+    >>> instance = instances.end_of_optimism()
+    >>> posterior = Posterior(instance.problem)
+    >>> posterior.update([0, 2, 2], *instance.pull([0, 2, 2], seed=1))
+    >>> model = models.linear_gaussian(posterior)
+    >>> model.named_vars_to_dims["theta_cost"]
+    ('constraint', 'feature')
+    >>> [int(arm) for arm in model.coords["arm"]]  # those pulled so far
+    [0, 2]
     """
     model, given, constrained = begin(data)
     one_by_one = isinstance(data, History)

@@ -35,6 +35,16 @@ def logistic(data: Posterior | History) -> pm.Model:
     Model
         With `theta_reward`, `theta_cost`, `candidate_reward` and `candidate_cost` as in
         `linear_gaussian`.
+
+    Examples
+    --------
+    >>> from bayes_feasible import History, instances, models
+    >>> instance = instances.end_of_optimism()
+    >>> arms = [0, 2] * 10
+    >>> history = History(instance.problem, arms, *instance.pull(arms, seed=1, noise="logistic"))
+    >>> model = models.logistic(history)
+    >>> model["reward_successes"].get_value().tolist()
+    [8, 5]
     """
     model, given, constrained = begin(data)
     with model:

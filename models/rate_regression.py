@@ -53,6 +53,16 @@ def rate_regression(time: Any, log_error: Any, unit: float) -> pm.Model:
         With `relative_rate` :math:`\rho / \Gamma` and the terms above. `rate_data` gives the data
         of other curves, of any number of replicates and times, for `pm.set_data` or for
         `with_data` of a model that nutpie has compiled.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+    >>> result = bf.simulate(instance, {"Oracle": bf.Oracle}, 1000, 4, [100, 300, 1000])
+    >>> curves = result.log_error.sel(rule="Oracle")
+    >>> model = rate_regression(curves.time, curves, unit=bf.optimal_rate(instance).value)
+    >>> [rv.name for rv in model.free_RVs]
+    ['relative_rate', 'bend', 'power', 'noise', 'rate_spread']
     """
     data = rate_data(time, log_error, unit)
     replicates, steps = data["growth"].shape

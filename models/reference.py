@@ -38,6 +38,14 @@ class Reference:
     log_evidence : float
         Log-density of the data under the model, or an approximation of it. Weights are relative
         to it, so that with the exact value they average to posterior probabilities.
+
+    Examples
+    --------
+    >>> from bayes_feasible import Posterior, instances, models
+    >>> posterior = Posterior(instances.end_of_optimism().problem)
+    >>> reference = models.Reference.from_posterior(posterior)
+    >>> reference.mean.shape, reference.root.shape
+    ((2, 2), (2, 2, 2))
     """
 
     mean: Array
@@ -72,6 +80,13 @@ class Reference:
         """The posterior of `linear_gaussian(data)` itself, in closed form.
 
         A `parameter_radius` is left out of account.
+
+        Examples
+        --------
+        >>> from bayes_feasible import Posterior, instances, models
+        >>> posterior = Posterior(instances.end_of_optimism().problem)
+        >>> round(models.Reference.from_posterior(posterior).log_evidence, 9)
+        0.0
         """
         posterior = data.posterior() if isinstance(data, History) else data
         mean, noise = block_means(posterior), block_noise(posterior.problem)
@@ -129,6 +144,19 @@ def laplace(
     Returns
     -------
     Reference
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> from bayes_feasible import models
+    >>> instance = bf.instances.end_of_optimism()
+    >>> posterior = bf.Posterior(instance.problem)
+    >>> posterior.update([0, 2], *instance.pull([0, 2], seed=1))
+    >>> found = models.laplace(models.linear_gaussian(posterior))
+    >>> np.allclose(found.mean[0], posterior.mean_reward)
+    True
+    >>> np.allclose(found.covariance[0], posterior.covariance)
+    True
     """
     if "theta_reward" not in {rv.name for rv in model.free_RVs}:
         raise ValueError("model: expected a free variable `theta_reward`, as the models here have")

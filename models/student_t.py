@@ -32,6 +32,16 @@ def student_t(data: History, degrees: float = 4.0) -> pm.Model:
     Model
         With `theta_reward`, `theta_cost`, `candidate_reward` and `candidate_cost` as in
         `linear_gaussian`, and the pulls along `pull`.
+
+    Examples
+    --------
+    >>> from bayes_feasible import History, instances, models
+    >>> instance = instances.end_of_optimism()
+    >>> arms = [0, 2] * 10
+    >>> history = History(instance.problem, arms, *instance.pull(arms, seed=1, noise="student_t"))
+    >>> model = models.student_t(history, degrees=3.0)
+    >>> model.named_vars_to_dims["cost"], len(model.coords["pull"])
+    (('pull', 'constraint'), 20)
     """
     degrees = _check.positive("degrees", degrees)
     model, given, constrained = begin(data)

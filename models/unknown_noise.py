@@ -43,6 +43,15 @@ def unknown_noise(data: History, prior_pulls: float = PRIOR_PULLS) -> pm.Model:
     Model
         With `theta_reward`, `theta_cost`, `candidate_reward` and `candidate_cost` as in
         `linear_gaussian`, and `reward_scale` and `cost_scale` (constraint).
+
+    Examples
+    --------
+    >>> from bayes_feasible import History, instances, models
+    >>> instance = instances.end_of_optimism()
+    >>> arms = [0, 2] * 10
+    >>> model = models.unknown_noise(History(instance.problem, arms, *instance.pull(arms, seed=1)))
+    >>> [rv.name for rv in model.free_RVs]
+    ['reward_variance', 'theta_reward', 'cost_variance', 'theta_cost']
     """
     prior_pulls = _check.positive("prior_pulls", prior_pulls)
     model, given, constrained = begin(data)
@@ -79,10 +88,27 @@ def unknown_noise(data: History, prior_pulls: float = PRIOR_PULLS) -> pm.Model:
 class Student(NamedTuple):
     r"""Independent multivariate Student distributions, one for each parameter vector.
 
-    `degrees` is one number, for every pull tells as much about every scale; `location`
-    (parameter, feature) and `scale` (parameter, feature, feature) have the reward parameter
-    first. A projection :math:`\langle\theta, v\rangle` is :math:`\langle\mu, v\rangle` plus
+    A projection :math:`\langle\theta, v\rangle` is :math:`\langle\mu, v\rangle` plus
     :math:`\sqrt{v^\top S v}` times Student's t with that many degrees of freedom.
+
+    Attributes
+    ----------
+    degrees : float
+        One number, for every pull tells as much about every scale.
+    location : ndarray (parameter, feature)
+        The vectors :math:`\mu`, that of the reward first.
+    scale : ndarray (parameter, feature, feature)
+        The matrices :math:`S`.
+
+    Examples
+    --------
+    >>> from bayes_feasible import History, instances, models
+    >>> instance = instances.end_of_optimism()
+    >>> arms = [0, 2] * 10
+    >>> history = History(instance.problem, arms, *instance.pull(arms, seed=1))
+    >>> student = models.unknown_noise_student(history)
+    >>> student.degrees, student.location.shape, student.scale.shape
+    (24.0, (2, 2), (2, 2, 2))
     """
 
     degrees: float
@@ -98,6 +124,26 @@ def unknown_noise_student(data: History, prior_pulls: float = PRIOR_PULLS) -> St
     :math:`\hat\sigma^2 V^{-1}`, where
     :math:`(\nu_0 + n) \hat\sigma^2 = \nu_0 \sigma_0^2 + \sum_t (y_t - \langle\mu, x_t\rangle)^2 +
     \|\mu\|^2`. A `parameter_radius` is left out of account.
+
+    Parameters
+    ----------
+    data : History
+    prior_pulls : float
+        As in `unknown_noise`.
+
+    Returns
+    -------
+    Student
+
+    Examples
+    --------
+    >>> from bayes_feasible import History, instances, models
+    >>> instance = instances.end_of_optimism()
+    >>> arms = [0, 2] * 10
+    >>> history = History(instance.problem, arms, *instance.pull(arms, seed=1))
+    >>> student = models.unknown_noise_student(history)
+    >>> np.allclose(student.location[0], history.posterior().mean_reward)
+    True
     """
     prior_pulls = _check.positive("prior_pulls", prior_pulls)
     history = Pulls(data).recorded()

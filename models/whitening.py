@@ -27,6 +27,17 @@ def whitened(model: pm.Model, reference: Reference | None = None) -> pm.Model:
     Model
         With `whitened` (parameter, axis) and `log_weight`, as `alternative` describes them; the
         mean of its exponential is the density of the data over that of `reference.log_evidence`.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> from bayes_feasible import models
+    >>> instance = bf.instances.end_of_optimism()
+    >>> posterior = bf.Posterior(instance.problem)
+    >>> posterior.update([0, 2], *instance.pull([0, 2], seed=1))
+    >>> model = models.whitened(models.linear_gaussian(posterior))
+    >>> [rv.name for rv in model.free_RVs]
+    ['whitened']
     """
     check_model(model)
     check_free(model)
@@ -47,6 +58,20 @@ def refer(model: pm.Model, reference: Reference) -> None:
         depends on the reference in the forms `smooth` and `graded` only; elsewhere the reference
         decides how easily the model is sampled.
     reference : Reference
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> from bayes_feasible import models
+    >>> instance = bf.instances.end_of_optimism()
+    >>> posterior = bf.Posterior(instance.problem)
+    >>> posterior.update([0, 2], *instance.pull([0, 2], seed=1))
+    >>> model = models.whitened(models.linear_gaussian(posterior))
+    >>> posterior.update([0, 2], *instance.pull([0, 2], seed=2))
+    >>> models.observe(model, posterior)
+    >>> models.refer(model, models.Reference.from_posterior(posterior))
+    >>> np.allclose(model["reference_mean"].get_value()[0], posterior.mean_reward)
+    True
     """
     if "reference_mean" not in model.named_vars:
         raise ValueError("reference: this model uses none")

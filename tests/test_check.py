@@ -36,6 +36,8 @@ def test_the_error_is_that_of_quadrature(history, instance, found):
     assert found.pulls == 120
     assert found.candidate == str(posterior.best())
     assert abs(found.log_error - exact) <= 4 * found.standard_error + 1e-9
+    other = bf.Alternative(instance.problem, 4)
+    assert abs(math.log(planar_union(other, posterior)) - exact) > 4 * found.standard_error + 1e-9
     assert found.lower <= exact <= found.upper
     assert found.decay == -found.log_error / 120
     assert found.mistake in alternative.events

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import closed_form, noise, same_law
+from helpers import closed_form, gaussian_draws, membership, noise, same_law
 from numba import njit
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
@@ -238,6 +238,21 @@ def test_draws_have_the_law_of_the_alternative(name, pulls, scale):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
+def test_draws_of_a_wider_posterior_are_noticed(name):
+    problem = PROBLEMS[name]()
+    learner = learnt(problem, 60)
+    leader = learner.posterior.best() or 0
+    alternative = bf.Alternative(problem, leader)
+    reference, picked = learner.draws(leader, 1.0, DRAWS, seed=5)
+    wider, picked_wider = learner.draws(leader, 1.5, DRAWS, seed=6)
+    assert not same_law(alternative, wider, reference, FALSE_ALARM)
+    last = 1 + max(picked.max(), picked_wider.max())
+    table = np.array([np.bincount(events, minlength=last) for events in (picked, picked_wider)])
+    table = table[:, table.sum(axis=0) >= 20]
+    assert stats.chi2_contingency(table).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("scale", [1.0, 23.0])
 def test_event_probabilities_are_those_of_the_alternative(name, scale):
     problem = PROBLEMS[name]()
@@ -382,6 +397,9 @@ def test_copies_of_the_leader_are_no_alternatives():
         assert not np.isin(events, [2, 5, 6]).any()
         reference, _ = once.draws(1, 1.0, 8000, seed=11)
         assert same_law(bf.Alternative(base, 1), draws, reference, FALSE_ALARM)
+    # If copies were alternatives, every parameter would be one: they are never worse.
+    everything = gaussian_draws(once.posterior, 8000, seed=15)
+    assert not same_law(bf.Alternative(base, 1), everything, reference, FALSE_ALARM)
 
 
 def test_copies_of_a_rival_are_counted_once():
@@ -394,6 +412,12 @@ def test_copies_of_a_rival_are_counted_once():
     draws, _ = learnt(twice, 40).draws(0, 1.0, 8000, seed=12)
     reference, _ = learnt(base, 40).draws(0, 1.0, 8000, seed=13)
     assert same_law(bf.Alternative(base, 0), draws, reference, FALSE_ALARM)
+    # A draw that took the copies for further chances would be in their event too often.
+    once, often = (
+        membership(bf.Alternative(problem, 0), draws).sum(axis=1) for problem in (base, twice)
+    )
+    preferred = np.random.default_rng(16).random(len(draws)) < often / once / 3
+    assert not same_law(bf.Alternative(base, 0), draws[preferred], reference, FALSE_ALARM)
 
 
 def test_one_candidate_without_constraint_has_no_alternative():
@@ -411,3 +435,5 @@ def test_pick_follows_the_shares():
     counts = np.bincount(picked, minlength=6)
     assert_array_equal(counts[shares == 0], 0)
     assert stats.chisquare(counts[shares > 0], 20_000 * shares[shares > 0]).pvalue > FALSE_ALARM
+    slightly_off = 20_000 * np.array([0.22, 0.5, 0.28])
+    assert stats.chisquare(counts[shares > 0], slightly_off).pvalue < FALSE_ALARM

@@ -18,6 +18,8 @@ from hypothesis.extra import numpy as hnp
 import bayes_feasible as bf
 
 FORMATS = ("toml", "json", "csv")
+# Every example writes the same file anew; and the machine may be busy.
+UNIMPORTANT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 each_format = pytest.mark.parametrize("extension", FORMATS)
 
 
@@ -142,7 +144,7 @@ def any_problem(draw):
     )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=UNIMPORTANT)
 @given(problem=any_problem())
 @each_format
 def test_any_problem_round_trip(tmp_path, extension, problem):
@@ -386,7 +388,7 @@ def test_extension_in_capitals(tmp_path):
     assert bf.load(tmp_path / "P.TOML") == bf.Problem([[1.0]])
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=UNIMPORTANT)
 @given(
     text=st.text()
     | st.lists(

@@ -174,12 +174,22 @@ def test_pulls_have_the_right_law():
     expected = np.array([[1, 0, 2], [3, 2, 2]])
     seen = np.column_stack([rewards, costs]).reshape(pulls, 2, 3)
     noise = (seen - expected) / [0.5, 2, 3]
+
+    def largest(noise):
+        correlation = np.corrcoef(noise.reshape(-1, 3).T)
+        return np.abs(correlation[np.triu_indices(3, 1)]).max()
+
     for arm in range(2):
         for column in range(3):
-            assert stats.kstest(noise[:, arm, column], "norm").pvalue > 1e-5
-    correlation = np.corrcoef(noise.reshape(-1, 3).T)
-    largest = np.abs(correlation[np.triu_indices(3, 1)]).max()
-    assert largest < stats.norm.isf(1e-5 / 6) / np.sqrt(2 * pulls)
+            one = noise[:, arm, column]
+            assert stats.kstest(one, "norm").pvalue > 1e-5
+            assert stats.kstest(1.2 * one, "norm").pvalue < 1e-5
+            assert stats.kstest(one + 0.1, "norm").pvalue < 1e-5
+    allowed = stats.norm.isf(1e-5 / 6) / np.sqrt(2 * pulls)
+    assert largest(noise) < allowed
+    assert (
+        largest(noise + 0.1 * noise[:, :, :1] * [0, 1, 0]) > allowed
+    )  # a cost with a bit of reward
 
 
 def test_pulls_repeat_with_the_seed():

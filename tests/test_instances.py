@@ -103,24 +103,43 @@ def test_random_ball_without_constraint():
     assert instance.best == int(np.argmax(instance.problem.arms[:, 0]))
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 20])
-def test_arms_are_uniform_in_the_ball(d):
-    """Radius^d and the angles are uniform; 1e-4 is the false-alarm rate of each check.
-
-    The threshold is infinite, so that no draw is thrown away and the arms are independent.
-    """
-    arms = bf.instances.random_ball(d, 20_000, 11, threshold=np.inf).problem.arms
-    radius = np.linalg.norm(arms, axis=1)
-    assert stats.kstest(radius**d, "uniform").pvalue > 1e-4
+def uniform_in_the_ball(arms, false_alarm=1e-4):
+    """Whether radius^d and the angles look uniform, and the radius independent of the direction."""
+    d, radius = arms.shape[1], np.linalg.norm(arms, axis=1)
+    p_values = [stats.kstest(radius**d, "uniform").pvalue]
     if d == 1:
-        assert stats.binomtest(int((arms > 0).sum()), len(arms)).pvalue > 1e-4
-        return
+        p_values.append(stats.binomtest(int((arms > 0).sum()), len(arms)).pvalue)
+        return min(p_values) > false_alarm
     # a coordinate of a uniform direction: (1 + u)/2 is Beta((d-1)/2, (d-1)/2)
     shape = (d - 1) / 2
     for coordinate in (0, d - 1):
         share = (1 + arms[:, coordinate] / radius) / 2
-        assert stats.kstest(share, stats.beta(shape, shape).cdf).pvalue > 1e-4
-    assert stats.spearmanr(radius, arms[:, 0]).pvalue > 1e-4
+        p_values.append(stats.kstest(share, stats.beta(shape, shape).cdf).pvalue)
+    p_values.append(stats.spearmanr(radius, arms[:, 0]).pvalue)
+    return min(p_values) > false_alarm
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 20])
+def test_arms_are_uniform_in_the_ball(d):
+    """The threshold is infinite, so that no draw is thrown away and the arms are independent."""
+    arms = bf.instances.random_ball(d, 20_000, 11, threshold=np.inf).problem.arms
+    assert uniform_in_the_ball(arms)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 20])
+def test_arms_that_are_not_quite_uniform_are_noticed(d):
+    rng = np.random.default_rng(12)
+    arms = bf.instances.random_ball(d, 20_000, 11, threshold=np.inf).problem.arms
+    radius = np.linalg.norm(arms, axis=1, keepdims=True)
+    assert not uniform_in_the_ball(arms * radius**0.1)  # too near the centre
+    if d == 1:
+        assert not uniform_in_the_ball(np.where(rng.random(arms.shape) < 0.05, abs(arms), arms))
+        return
+    cube = rng.uniform(-1, 1, arms.shape)
+    assert not uniform_in_the_ball(cube / np.linalg.norm(cube, axis=1, keepdims=True) * radius)
+    smaller, larger = np.sort(rng.random((2, *radius.shape)) ** (1 / d), axis=0)
+    linked = np.where(arms[:, :1] > 0, larger, smaller)  # the right law, but not of each side
+    assert not uniform_in_the_ball(arms / radius * linked)
 
 
 # --- soare ---

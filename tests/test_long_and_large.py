@@ -125,13 +125,16 @@ def test_ten_million_rounds_of_a_rule_against_fractions():
     assert sum(exact.counts) == 10**7
     assert close(rule._state.means, means)
     assert close(rule._state.variances, np.einsum("zi,ij,zj->z", ARMS, variances, ARMS))
+
     # The sums themselves: noise of known mean and spread, so they are where they should be.
-    off = [
-        float(abs(total - count * mean)) / np.sqrt(max(count, 1))
-        for count, row, arm in zip(exact.counts, exact.sums, ARMS, strict=True)
-        for total, mean in zip(row, (arm @ [3.0, -1.0], arm @ [0.1, 0.7]), strict=True)
-    ]
-    assert max(off) < stats.norm.isf(1e-9 / 2 / len(off))
+    def off(theta_reward):
+        return max(
+            float(abs(total - count * mean)) / np.sqrt(max(count, 1))
+            for count, row, arm in zip(exact.counts, exact.sums, ARMS, strict=True)
+            for total, mean in zip(row, (arm @ theta_reward, arm @ [0.1, 0.7]), strict=True)
+        )
+
+    assert off([3.0, -1.0]) < stats.norm.isf(1e-9 / 4 / len(ARMS)) < off([3.01, -1.0])
 
 
 def test_nothing_adds_up_over_a_hundred_thousand_rounds_of_a_rule():

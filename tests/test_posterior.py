@@ -193,7 +193,9 @@ def test_noise_scales_the_draws_and_nothing_else(size):
     sd = draws.theta_cost.std(("chain", "draw")).values
     expected = np.outer([size, 3 * size], np.sqrt(np.diag(covariance)))
     # The standard error of a sample standard deviation is sd / √(2n).
-    assert np.max(np.abs(sd / expected - 1)) * np.sqrt(40_000) < z_bound(6, 1e-6)
+    allowed = z_bound(6, 1e-6) / np.sqrt(40_000)
+    assert np.max(np.abs(sd / expected - 1)) < allowed
+    assert np.max(np.abs(sd / (1.05 * expected) - 1)) > allowed
 
 
 # --- more features than arms ---
@@ -210,8 +212,9 @@ def test_the_prior_stands_where_no_arm_reaches():
         outside @ posterior.covariance @ outside.T, np.eye(3), rtol=0, atol=1e-14
     )
     draws = posterior.sample(50_000, seed=2).theta_reward.values[0] @ outside.T
-    z = (np.var(draws, axis=0) / 4.0 - 1) * np.sqrt(len(draws) / 2)
-    assert np.abs(z).max() < z_bound(3, 1e-6)
+    allowed = z_bound(3, 1e-6) * np.sqrt(2 / len(draws))
+    assert np.abs(np.var(draws, axis=0) / 4.0 - 1).max() < allowed
+    assert np.abs(np.var(draws, axis=0) / 4.2 - 1).max() > allowed
 
 
 # --- draws ---
@@ -228,12 +231,20 @@ def test_draws_have_the_closed_form_moments(arms, features, constraints):
     stacked = np.concatenate(
         [dataset.theta_reward.values[:, :, np.newaxis], dataset.theta_cost.values], axis=2
     ).reshape(size, -1)
+
+    def fits(mean, full):
+        z_mean = (stacked.mean(axis=0) - mean.ravel()) / np.sqrt(np.diag(full) / size)
+        deviation = np.cov(stacked.T, ddof=1).reshape(full.shape) - full
+        variance = (np.outer(np.diag(full), np.diag(full)) + full**2) / size
+        z = np.concatenate([z_mean, (deviation / np.sqrt(variance)).ravel()])
+        return np.abs(z).max() < z_bound(z.size, 1e-6)
+
     full = np.kron(np.diag(noise(problem) ** 2), covariance)
-    z_mean = (stacked.mean(axis=0) - mean.ravel()) / np.sqrt(np.diag(full) / size)
-    deviation = np.cov(stacked.T, ddof=1).reshape(full.shape) - full
-    variance = (np.outer(np.diag(full), np.diag(full)) + full**2) / size
-    z = np.concatenate([z_mean, (deviation / np.sqrt(variance)).ravel()])
-    assert np.abs(z).max() < z_bound(z.size, 1e-6)
+    assert fits(mean, full)
+    assert not fits(mean + 0.05 * np.sqrt(np.diag(full)).reshape(mean.shape), full)
+    assert not fits(mean, 1.05 * full)
+    if features > 1:
+        assert not fits(mean, np.diag(np.diag(full)))  # the features are not independent
 
 
 def test_draws_are_labelled_and_reproducible():

@@ -370,6 +370,11 @@ def brute_best(posterior, size, seed):
     return best
 
 
+def agree(value, error):
+    """Whether two independent estimates are within 6 standard errors: but for chance of 2e-9."""
+    return abs(value - error.value) <= 6 * np.sqrt(2) * error.standard_error + 1e-12
+
+
 @pytest.mark.parametrize("case", INSTANCES)
 @pytest.mark.parametrize("method", ["draw", "mean", "probable"])
 def test_recommendation(case, method):
@@ -382,8 +387,9 @@ def test_recommendation(case, method):
     assert candidate is not None
     assert answer.name == problem.name(candidate)
     error = bf.Alternative(problem, candidate).log_probability(posterior, seed=1)
-    # Two independent estimates, 6 standard errors apart with probability 2e-9 at most.
-    assert abs(answer.log_error - error.value) <= 6 * np.sqrt(2) * error.standard_error + 1e-12
+    assert agree(answer.log_error, error)
+    rival = bf.Alternative(problem, answer.runner_up).log_probability(posterior, seed=1)
+    assert not agree(answer.log_error, rival)
     assert answer.reason == error.likeliest
     assert problem.candidates[answer] is not None
     assert [10, 20, 30, 40, 50, 60, 70][answer] == 10 * (candidate + 1)
@@ -415,12 +421,17 @@ def test_drawn_recommendations_follow_the_posterior():
     environment(instance).play(rule, 8)
     drawn = [rule._choice() for _ in range(20_000)]
     drawn = np.where(np.array(drawn) < 0, 5, drawn)
-    table = np.array(
-        [np.bincount(some, minlength=6) for some in (drawn, brute_best(rule.posterior, 20_000, 3))]
-    )
-    table = table[:, table.sum(axis=0) > 20]
-    assert table.shape[1] > 2
-    assert stats.chi2_contingency(table).pvalue > FALSE_ALARM
+
+    def p_value(posterior):
+        expected = brute_best(posterior, 20_000, 3)
+        table = np.array([np.bincount(some, minlength=6) for some in (drawn, expected)])
+        table = table[:, table.sum(axis=0) > 20]
+        assert table.shape[1] > 2
+        return stats.chi2_contingency(table).pvalue
+
+    assert p_value(rule.posterior) > FALSE_ALARM
+    rule.tell(0, 1.0, 0.3)
+    assert p_value(rule.posterior) < FALSE_ALARM  # one pull more would be noticed
 
 
 def test_probable_is_not_always_the_mean():
@@ -483,6 +494,8 @@ def test_probability_that_none_is_feasible(pulls, radius):
     log_some, log_none = log_feasible(posterior, np.random.default_rng(4))
     assert_allclose(np.exp(log_some) + np.exp(log_none), 1.0, rtol=1e-12)
     assert np.log(low) - 0.05 <= log_some <= np.log(high) + 0.05
+    posterior.update(0, 1.0, [-2.0, -2.0])  # a cheap pull, which must make a difference
+    assert log_feasible(posterior, np.random.default_rng(4))[0] > np.log(high) + 0.05
 
 
 def test_probability_of_a_rare_feasible_candidate_does_not_vanish():
@@ -605,7 +618,8 @@ def test_copies_of_the_best_candidate(name):
         apart, rule.posterior.counts, rule.posterior.reward_sums, rule.posterior.cost_sums
     )
     once = bf.Alternative(apart, 0).log_probability(posterior)
-    assert abs(answer.log_error - once.value) <= 6 * np.sqrt(2) * once.standard_error + 1e-12
+    assert agree(answer.log_error, once)
+    assert not agree(answer.log_error, bf.Alternative(apart, 4).log_probability(posterior))
 
 
 @pytest.mark.parametrize("name", [*CONSTRAINED, "TopTwo optimal"])
@@ -676,22 +690,27 @@ def test_shares_are_followed():
         pulls = rule._state.pulls
         assert_array_equal(pulls[shares == 0], 0)
         there = shares * 20_000 > 5
-        assert stats.chisquare(
-            pulls[there], shares[there] / shares[there].sum() * pulls[there].sum()
-        ).pvalue > FALSE_ALARM  # fmt: skip
+        expected = shares[there] / shares[there].sum() * pulls[there].sum()
+        assert stats.chisquare(pulls[there], expected).pvalue > FALSE_ALARM
+        shifted = 0.97 * expected
+        shifted[0] += 0.03 * expected.sum()
+        assert stats.chisquare(pulls[there], shifted).pvalue < FALSE_ALARM
 
 
 def test_top_two_share_of_the_leader():
     """Far into a run the leader is the best candidate, and it gets beta of the pulls."""
     instance = bf.instances.end_of_optimism(0.3)
-    for beta in (0.2, 0.5, "optimal"):
+    allowed = 5 * np.sqrt(0.25 / 10_000) + 0.002
+    shares = {}
+    for beta in (0.2, 0.25, 0.5, "optimal"):
         rule = bf.TopTwo(instance, seed=21, beta=beta)
         world = environment(instance)
         world.play(rule, 20_000)
         before = rule._state.pulls[0]
         world.play(rule, 10_000)
-        share = (rule._state.pulls[0] - before) / 10_000
-        assert abs(share - rule.beta) < 5 * np.sqrt(0.25 / 10_000) + 0.002
+        shares[beta] = (rule._state.pulls[0] - before) / 10_000
+        assert abs(shares[beta] - rule.beta) < allowed
+    assert abs(shares[0.25] - 0.2) > allowed  # another beta would be noticed
 
 
 def test_paper_eta():

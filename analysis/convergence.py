@@ -153,6 +153,18 @@ def summarise(
         (total variation between the allocation and the optimal one), `decay` (-log p / t) and
         `slope` (the local exponent over the decade before), the last two in units of Γ. Over
         (`rule`, `chain`, `draw`): `rate_draws`, in units of Γ.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+    >>> rules = {"Oracle": bf.Oracle, "Uniform": bf.Uniform}
+    >>> results = bf.simulate(instance, rules, horizon=5000, replicates=20, seed=0)
+    >>> summary = summarise(results, instance, regression=False, progress=False)
+    >>> summary.final_efficiency.sel(rule="Uniform").item() < 0.5
+    True
+    >>> summary.verdict.sel(rule="Uniform").item()
+    'below'
     """
     _check_results(results, instance)
     region = _fraction("region", region)
@@ -455,7 +467,18 @@ def _stacked(rules: list[str], draws: list[Array | None]) -> xr.DataArray:
 
 
 def table(summary: xr.Dataset) -> str:
-    """The verdicts as text: figures first, then a sentence for each rule."""
+    r"""The verdicts as text: figures first, then a sentence for each rule.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+    >>> results = bf.simulate(instance, {"Uniform": bf.Uniform}, horizon=5000, replicates=20)
+    >>> summary = summarise(results, instance, regression=False, progress=False)
+    >>> print(*table(summary).splitlines()[1:3], sep="\n")
+    rule     verdict  rate / Γ  95 % interval     last decade  efficiency  distance to w*  right
+    Uniform  below Γ    0.3182  0.2358 to 0.4006       0.3627      0.3760          0.6688  100 %
+    """
     attributes = summary.attrs
     sure = f"{100 * attributes['probability']:g} %"
     header = [

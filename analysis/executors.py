@@ -4,21 +4,17 @@ Each executor takes the work and yields each part's result as soon as it is ther
 Results do not depend on where they were computed.
 """
 
-import multiprocessing
-import os
-import signal
-import threading
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from collections import Counter, deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import closing, contextmanager
 from typing import Any
 
+from bayes_feasible._workers import WorkerDied, Workers
 from bayes_feasible.analysis.parts import Part, Work
 from bayes_feasible.simulation import Replicate
 
-ATTEMPTS = 4  # workers that may die before the study gives up
+ATTEMPTS = 4  # workers that may die of a part before the study gives up
 AHEAD = 2  # parts handed out for each worker
 DASK_AHEAD = 64  # and at least so many on a cluster, which may grow when it sees them
 
@@ -31,133 +27,42 @@ class Unfinished(RuntimeError):
     """A study that had to stop; what is finished is kept."""
 
 
-def came_from(error: BaseException | None, kind: type[BaseException]) -> bool:
-    """Whether an error of this kind is what began it.
-
-    Compiled code and HDF5 may turn a Ctrl-C that meets them into an error of their own.
-    """
-    while error is not None:
-        if isinstance(error, kind):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
-@contextmanager
-def heeded_signals() -> Iterator[Callable[[], None]]:
-    """A function to call now and then, which raises a Ctrl-C or SIGTERM that got lost.
-
-    What a signal raises may meet a callback of compiled code or of HDF5, where Python ignores it.
-    """
-    raised: list[BaseException] = []
-
-    def heeding(handler: Callable[..., Any]) -> Callable[..., Any]:
-        def heed(*arguments: Any) -> None:
-            try:
-                handler(*arguments)
-            except BaseException as error:
-                raised.append(error)
-                raise
-
-        return heed
-
-    def check() -> None:
-        if raised:
-            raise raised[0]
-
-    before = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            handler = signal.getsignal(number)
-            if callable(handler):  # neither ignored nor left to the system
-                before[number] = signal.signal(number, heeding(handler))
-    try:
-        yield check
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def here(work: Sequence[Work]) -> Generator[Result]:
     """Compute one part after the other in this process."""
     for each in work:
         yield each.part, each()
 
 
-def on_processes(
-    work: Sequence[Work], workers: int, descriptors: Sequence[int] = ()
-) -> Generator[Result]:
-    """Compute on local processes; if one dies, its parts are computed again.
+def on_processes(work: Sequence[Work], workers: int) -> Generator[Result]:
+    """Compute on local processes; if one dies, its part is computed again.
 
     Parameters
     ----------
     work : sequence of Work
     workers : int
-    descriptors : sequence of int
-        Open files that the processes must not keep open, such as a lock.
     """
     waiting = deque(work)
-    for _ in range(ATTEMPTS):
-        yield from _until_one_dies(waiting, workers, tuple(descriptors))
-        if not waiting:
-            return
-    raise Unfinished(
-        f"worker processes died {ATTEMPTS} times, last with {waiting[0].part}; the system may "
-        "have run out of memory"
-    )
-
-
-def _until_one_dies(
-    waiting: deque[Work], workers: int, descriptors: tuple[int, ...]
-) -> Generator[Result]:
-    """Empty the queue as far as a pool of processes gets; what was lost is put back."""
-    pool = ProcessPoolExecutor(workers, initializer=_begin_worker, initargs=(descriptors,))
     running: dict[Future[Any], Work] = {}
-    try:
-        broken = False
-        while (waiting or running) and not broken:
+    deaths: Counter[Part] = Counter()
+    with closing(Workers(workers)) as processes:
+        while waiting or running:
             while waiting and len(running) < AHEAD * workers:
-                running[pool.submit(waiting[0])] = waiting[0]
-                waiting.popleft()
+                each = waiting.popleft()
+                running[processes.submit(each)] = each
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                if isinstance(future.exception(), BrokenProcessPool):
-                    broken = True
+                each = running.pop(future)
+                try:
+                    result = future.result()
+                except WorkerDied as error:
+                    deaths[each.part] += 1
+                    if deaths[each.part] == ATTEMPTS:
+                        raise Unfinished(
+                            f"{each.part}: {ATTEMPTS} worker processes died of it; the system "
+                            f"may have run out of memory ({error})"
+                        ) from error
+                    waiting.appendleft(each)
                 else:
-                    each = running.pop(future)
-                    yield each.part, future.result()
-    except BrokenProcessPool:  # found on submission
-        pass
-    finally:
-        waiting.extendleft(reversed(running.values()))
-        _end(pool)
-
-
-def _begin_worker(descriptors: tuple[int, ...]) -> None:
-    """Leave Ctrl-C to the study's own process, and do not outlive it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    for descriptor in descriptors:
-        with suppress(OSError):  # a process that was not forked never had it
-            os.close(descriptor)
-    threading.Thread(target=_follow_parent, daemon=True).start()
-
-
-def _follow_parent() -> None:
-    """End with the study's process, were it killed without a chance to tell."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _end(pool: ProcessPoolExecutor) -> None:
-    """End the processes at once: they write nothing, so nothing is left half done."""
-    processes = list((pool._processes or {}).values())
-    pool.shutdown(wait=False, cancel_futures=True)
-    for process in processes:
-        process.terminate()
-    for process in processes:
-        process.join()
+                    yield each.part, result
 
 
 def on_dask(work: Sequence[Work], address: str) -> Generator[Result]:

@@ -100,6 +100,16 @@ def accuracy(summary: xr.Dataset, axes: Axes | None = None) -> Axes:
         From `bayes_feasible.analysis.convergence.summarise`; so too for the functions below.
     axes : Axes, optional
         A new figure's by default.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> from bayes_feasible.analysis.convergence import summarise
+    >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+    >>> results = bf.simulate(instance, {"Uniform": bf.Uniform}, horizon=200, replicates=4)
+    >>> summary = summarise(results, instance, regression=False, progress=False)
+    >>> accuracy(summary).get_xlabel()
+    't, number of pulls'
     """
     axes = _axes(axes)
     _curves(axes, summary, "accuracy", band=True)
@@ -306,6 +316,13 @@ def geometry(instance: Instance) -> list[Axes]:
     An alternative to the truth is a pair of points, one in each plane. Lines are the limits of
     the mistakes; the ellipses hold what pulls in the optimal shares find as hard to tell apart
     from the truth as the hardest alternative, the cross, which lies on the shaded side.
+
+    Examples
+    --------
+    >>> from bayes_feasible import instances
+    >>> left, right = geometry(instances.end_of_optimism())
+    >>> left.get_title("left"), right.get_title("left")
+    ('reward parameter', 'cost parameter 0')
     """
     problem = instance.problem
     if problem.arms.shape[1] != 2:
@@ -460,6 +477,19 @@ def draw_study(
         `accuracy` and `allocation`; and where there is something to show `log_error`,
         `local_exponent`, `efficiency`, `rate_posterior`, `geometry`, and a `scoreboard_...` for
         each of the boards.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import bayes_feasible as bf
+    >>> from bayes_feasible.analysis.convergence import summarise
+    >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+    >>> results = bf.simulate(instance, {"Uniform": bf.Uniform}, horizon=200, replicates=4)
+    >>> summary = summarise(results, instance, regression=False, progress=False)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     paths = draw_study(summary, instance, Path(folder))
+    >>> sorted(path.name for path in paths)[:4]
+    ['accuracy.png', 'accuracy.svg', 'allocation.png', 'allocation.svg']
     """
     drawn: dict[str, Any] = {"accuracy": accuracy(summary), "allocation": allocation(summary)}
     rate = summary.attrs["rate"]

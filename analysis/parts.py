@@ -22,6 +22,7 @@ import xarray as xr
 import bayes_feasible
 from bayes_feasible._atomic import netcdf_bytes
 from bayes_feasible._content import to_document
+from bayes_feasible._interrupt import heed, undisturbed
 from bayes_feasible.analysis.specification import RuleChoice, Specification, digest
 from bayes_feasible.instance import Instance
 from bayes_feasible.simulation import Replicate, run_replicates
@@ -160,14 +161,15 @@ def to_dataset(work: Work, replicates: Sequence[Replicate]) -> xr.Dataset:
 
 def from_bytes(content: bytes) -> list[Replicate]:
     """The replicates in the content of a part's file."""
-    with h5netcdf.File(io.BytesIO(content), "r") as file:  # much quicker than through xarray
+    # Through h5netcdf, which is much quicker than through xarray.
+    with undisturbed(), h5netcdf.File(io.BytesIO(content), "r") as file:
         arrays = [file.variables[name][...] for name in Replicate._fields]
     return [Replicate(*each) for each in zip(*arrays, strict=True)]
 
 
 def to_memory(content: bytes) -> xr.Dataset:
     """The Dataset in the content of a netCDF file."""
-    with xr.open_dataset(io.BytesIO(content), engine="h5netcdf") as dataset:
+    with undisturbed(), xr.open_dataset(io.BytesIO(content), engine="h5netcdf") as dataset:
         return dataset.load()
 
 
@@ -178,6 +180,7 @@ def checksum(content: bytes) -> str:
 
 def publish(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole, and stays there if the power fails, or not at all."""
+    heed()  # what an interruption has cut short is not written
     temporary = path.with_name(f".{secrets.token_hex(4)}.{path.name}")
     try:
         with temporary.open("xb") as stream:

@@ -56,6 +56,13 @@ def reliability(
         Over `bin`: `experiments`, `stated` (mean probability of error), `observed` (share that was
         wrong), `lower` and `upper` (between which the share of right probabilities is), `inside`;
         and the attributes `calibrated`, `probability` of the bands and `left_out`.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> stated = reliability(problem, [0, 1, 1], experiments=300, edges=[0.0, 0.3, 1.0])
+    >>> stated.attrs["calibrated"], stated.attrs["left_out"]
+    (1, 25)
     """
     arms = _check.indices("arms", arms, len(problem.arms), "arm")
     rng = np.random.default_rng([seed, 0x4E1])
@@ -76,7 +83,18 @@ def reliability(
 
 
 def reliability_table(table: xr.Dataset) -> str:
-    """The result of `reliability` for reading."""
+    """The result of `reliability` for reading.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> found = reliability(problem, [0, 1, 1], experiments=300, edges=[0.0, 0.3, 1.0])
+    >>> print(reliability_table(found))
+    stated between  experiments  stated  observed    band (99.9 %)  inside
+    0 and 0.3               146  0.1667    0.1781  0.0685 - 0.2808  yes
+    0.3 and 1               129  0.4410    0.3643  0.2946 - 0.5891  yes
+    calibrated
+    """
     rows = [
         [
             str(name), f"{int(one.experiments)}", f"{float(one.stated):.4f}",

@@ -112,6 +112,20 @@ def write(folder: str | os.PathLike[str], path: str | os.PathLike[str] | None = 
     -------
     Path
         Of the page.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import bayes_feasible as bf
+    >>> from bayes_feasible.analysis.convergence import summarise
+    >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+    >>> results = bf.simulate(instance, {"Uniform": bf.Uniform}, horizon=200, replicates=4)
+    >>> summary = summarise(results, instance, regression=False, progress=False)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     summary.to_netcdf(Path(folder, "summary.nc"), engine="h5netcdf")
+    ...     page = write(folder)
+    ...     (page.name, page.read_text(encoding="utf-8")[:15])
+    ('report.html', '<!doctype html>')
     """
     folder = Path(folder)
     target = folder / PAGE if path is None else Path(path)
@@ -221,7 +235,17 @@ def _unbroken(text: str) -> str:
 
 
 def headline(summary: xr.Dataset) -> str:
-    """The study in one sentence."""
+    """The study in one sentence.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> from bayes_feasible.analysis.convergence import summarise
+    >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+    >>> results = bf.simulate(instance, {"Uniform": bf.Uniform}, horizon=5000, replicates=20)
+    >>> headline(summarise(results, instance, regression=False, progress=False))
+    'After 5,000 pulls Uniform stays below the optimal rate.'
+    """
     verdicts = [str(verdict) for verdict in summary.verdict.values]
     phrases = []
     for verdict, one, many in (

@@ -22,6 +22,7 @@ from tqdm import tqdm
 import bayes_feasible
 from bayes_feasible import _check
 from bayes_feasible._content import to_document
+from bayes_feasible._interrupt import heeded
 from bayes_feasible.alternative import Alternative
 from bayes_feasible.analysis import executors, optimum, specification
 from bayes_feasible.analysis.executors import Result, Unfinished
@@ -40,7 +41,7 @@ from bayes_feasible.analysis.study_folder import FIGURES, StudyFolder, locked
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.simulation import Environment, Replicate, _dataset, _replicate, _start
 
-WORTH_PROCESSES = 2_000_000  # rounds still to do
+WORTH_PROCESSES = 4_000_000  # rounds still to do: a process takes a second or two to start
 TIMINGS = ("seconds", "compile_seconds", "ess_per_second")  # of samplers, never twice the same
 VERDICT_CODE = (
     "analysis.convergence",
@@ -152,6 +153,23 @@ def study(
         If workers died again and again, or the disk is full; finished parts are kept.
     KeyboardInterrupt
         On Ctrl-C, with a message on how to go on; finished parts are kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> specification = {
+    ...     "instance": {"name": "end_of_optimism", "alpha": 0.3},
+    ...     "rules": ["Oracle", "Uniform"],
+    ...     "horizon": 100,
+    ...     "replicates": 2,
+    ... }
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first = study(specification, folder, workers=1, only_results=True)
+    ...     again = study(specification, folder, workers=1, only_results=True)
+    >>> first.computed, again.computed, again.results.identical(first.results)
+    (2, 0, True)
+    >>> list(again.results.data_vars)
+    ['recommended', 'correct', 'log_error', 'allocation', 'efficiency']
     """
     wanted = specified(specification)
     workers = None if workers is None else _check.count("workers", workers)
@@ -165,19 +183,18 @@ def study(
     path = _check.path("out", out)
     if path.exists() and not path.is_dir():
         raise ValueError(f"out: expected a folder, {path} is a file")
-    with locked(path) as descriptors:
+    with locked(path):
         folder = StudyFolder(path, wanted, restart=restart, extend=extend)
         parts = cut(wanted)
         try:
-            computed = _compute(folder, parts, workers, dask, descriptors, show)
-            found = _conclude(folder, parts, only_results, show)
+            with heeded():
+                computed = _compute(folder, parts, workers, dask, show)
+                found = _conclude(folder, parts, only_results, show)
             return replace(found, computed=computed, reused=len(parts) - computed)
-        except BaseException as error:
-            if executors.came_from(error, KeyboardInterrupt):
-                raise KeyboardInterrupt(f"interrupted: {_standing(folder, parts)}") from error
-            if isinstance(error, OSError | Unfinished):
-                raise Unfinished(f"{error}: {_standing(folder, parts)}") from error
-            raise
+        except KeyboardInterrupt as error:
+            raise type(error)(f"interrupted: {_standing(folder, parts)}") from error
+        except (OSError, Unfinished) as error:
+            raise Unfinished(f"{error}: {_standing(folder, parts)}") from error
 
 
 def specified(value: Any) -> Specification:
@@ -209,7 +226,6 @@ def _compute(
     parts: list[Part],
     workers: int | None,
     dask: str | None,
-    descriptors: tuple[int, ...],
     show: bool,
 ) -> int:
     """Compute and write the parts that are missing; how many."""
@@ -222,23 +238,17 @@ def _compute(
     rounds = wanted.horizon * sum(each.part.size for each in work)
     if dask is None or executors.local_workers(dask) is not None:
         _compile(work, show)
-    results = _executor(work, rounds, workers, dask, descriptors)
+    results = _executor(work, rounds, workers, dask)
     total = wanted.horizon * wanted.replicates * len(wanted.rules)
-    bar = _bar("study", total, "round", show, total - rounds)
-    with executors.heeded_signals() as heed_signals, closing(results), bar:
+    with closing(results), _bar("study", total, "round", show, total - rounds) as bar:
         for part, replicates in results:
-            heed_signals()
             folder.parts.write(part.stem, part.key, to_dataset(missing[part.key], replicates))
             bar.update(wanted.horizon * part.size)
     return len(work)
 
 
 def _executor(
-    work: list[Work],
-    rounds: int,
-    workers: int | None,
-    dask: str | None,
-    descriptors: tuple[int, ...],
+    work: list[Work], rounds: int, workers: int | None, dask: str | None
 ) -> Generator[Result]:
     if dask is not None:
         return executors.on_dask(work, dask)
@@ -246,7 +256,7 @@ def _executor(
         workers = min(os.cpu_count() or 1, len(work)) if rounds > WORTH_PROCESSES else 1
     if workers == 1:
         return executors.here(work)
-    return executors.on_processes(work, workers, descriptors)
+    return executors.on_processes(work, workers)
 
 
 def _compile(work: list[Work], show: bool) -> None:
@@ -422,6 +432,19 @@ def posteriors(
         Of the rule.
     times : rising whole numbers
     replicate : int
+
+    Examples
+    --------
+    >>> wanted = specified(
+    ...     {
+    ...         "instance": {"name": "end_of_optimism", "alpha": 0.3},
+    ...         "rules": ["Oracle"],
+    ...         "horizon": 100,
+    ...         "replicates": 2,
+    ...     }
+    ... )
+    >>> {time: posterior.pulls for time, posterior in posteriors(wanted, "Oracle", [10, 100])}
+    {10: 10, 100: 100}
     """
     own, rewards, costs = (
         np.random.SeedSequence(wanted.seed, spawn_key=(replicate, i)) for i in range(3)

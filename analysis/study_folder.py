@@ -32,7 +32,7 @@ FORMAT = 1  # of the manifest
 MANIFEST, SPECIFICATION = "manifest.json", "specification.toml"
 PARTS, FIGURES = "parts", "figures"
 OUTPUTS = ("results.nc", "optimum.nc", "summary.nc", "scoreboard.nc", "report.html")
-LOCK_PATIENCE = 5.0  # seconds: the workers of a study that was killed let go within a moment
+LOCK_PATIENCE = 5.0  # seconds
 RECORDED = ("numpy", "scipy", "numba", "xarray", "pymc", "arviz")
 
 
@@ -227,8 +227,8 @@ def versions() -> dict[str, str]:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[tuple[int, ...]]:
-    """Hold a folder for this process; yields the descriptors that hold it.
+def locked(path: Path) -> Iterator[None]:
+    """Hold a folder for this process.
 
     The system lets go when the process ends, however it ends, and no file is left. Where folders
     cannot be locked (some network file systems, Windows) nothing is held.
@@ -237,7 +237,7 @@ def locked(path: Path) -> Iterator[tuple[int, ...]]:
     try:
         import fcntl
     except ImportError:
-        yield ()
+        yield
         return
     descriptor = os.open(path, os.O_RDONLY)
     patience = time.monotonic() + LOCK_PATIENCE
@@ -253,6 +253,6 @@ def locked(path: Path) -> Iterator[tuple[int, ...]]:
                 break
             else:
                 break
-        yield (descriptor,)
+        yield
     finally:
         os.close(descriptor)

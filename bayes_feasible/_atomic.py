@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayes_feasible._interrupt import heed, undisturbed
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -32,6 +34,7 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
     try:
         yield temporary
+        heed()  # what an interruption has cut short does not get a name
         with temporary.open("rb+") as stream:
             os.fsync(stream.fileno())
         if target.exists():
@@ -51,7 +54,8 @@ def netcdf_bytes(data: "xr.Dataset | xr.DataTree", **options: Any) -> bytes:
     Made in memory, so that a full disk is met by one plain write: HDF5 itself crashes the
     process when it cannot write.
     """
-    return bytes(data.to_netcdf(engine="h5netcdf", **options))
+    with undisturbed():  # HDF5 calls back, and makes errors of its own of what is raised there
+        return bytes(data.to_netcdf(engine="h5netcdf", **options))
 
 
 def write_netcdf(

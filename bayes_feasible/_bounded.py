@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr as scipy_log_ndtr
 
 from bayes_feasible._check import Array
+from bayes_feasible._interrupt import undisturbed
 from bayes_feasible._normal import HALF_LOG_2PI, log_ndtr, tail_excess
 from bayes_feasible._span import smallest
 
@@ -347,7 +348,8 @@ def tilted_log_probability(
     while True:
         at = (np.arange(draws) + rng.random()) / draws * share[-1]
         events = possible[np.searchsorted(share, at, side="right").clip(max=possible.size - 1)]
-        batch = weigh(rng, *tilted[1:], vectors, limits, radius, events)
+        with undisturbed():
+            batch = weigh(rng, *tilted[1:], vectors, limits, radius, events)
         weights = np.concatenate([weights, batch])
         # One imaginary miss: draws that were all kept do not prove that all would be.
         spread = math.sqrt(float(weights.var()) + 1.0 / weights.size)
@@ -413,9 +415,11 @@ def bounded_draws(
     points = np.empty((size, *centre.shape))
     events = np.empty(size, dtype=np.int64)
     cumulative = np.cumsum(np.exp(tilted.log_mass - top))
-    if not draw_union_inside(
-        rng, *tilted[1:], vectors, limits, radius, cumulative, MOST_DRAWS, points, events
-    ):
+    with undisturbed():
+        found = draw_union_inside(
+            rng, *tilted[1:], vectors, limits, radius, cumulative, MOST_DRAWS, points, events
+        )
+    if not found:
         raise RuntimeError(
             f"parameter_radius: no draw within the bounded parameter set in {MOST_DRAWS} tries"
         )

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from bayes_feasible._check import Array
+from bayes_feasible._interrupt import undisturbed
 from bayes_feasible._normal import log_ndtr, log_orthant, tail_excess
 
 EPSILON = np.finfo(np.float64).eps
@@ -200,7 +201,8 @@ def _mean_share(normals, offsets, log_probability, rng, draws, twice):
     # Systematic over events: each gets its share of the draws to within one.
     at = (np.arange(draws) + rng.random()) / draws * cumulative[-1]
     events = np.searchsorted(cumulative, at, side="right").clip(max=cumulative.size - 1)
-    counts = draw_counts(rng, normals, offsets, events)
+    with undisturbed():
+        counts = draw_counts(rng, normals, offsets, events)
     share = 1.0 / counts
     if twice is None:
         unseen = 0.5 / draws  # an overlap of two that no draw has shown

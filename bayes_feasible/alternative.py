@@ -18,6 +18,7 @@ from bayes_feasible._draws import (
     labelled,
     unrestricted,
 )
+from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 
@@ -391,7 +392,8 @@ class Alternative:
         cumulative = np.cumsum(np.exp(active.log_probability - active.log_probability.max()))
         points = np.empty((size, *active.normals.shape[1:]))
         events = np.empty(size, dtype=np.int64)
-        _union.draw_union(rng, active.normals, active.offsets, cumulative, points, events)
+        with undisturbed():
+            _union.draw_union(rng, active.normals, active.offsets, cumulative, points, events)
         root, _ = posterior.covariance_root()
         blocks, spread = self._blocks, block_noise(self.problem) * math.sqrt(scale)
         inside = np.empty((size, blocks.size, len(root)))

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from bayes_feasible._interrupt import heeded
 from bayes_feasible.commands import check, diagnose, doctor, rate, report, sample, study, trial
 
 COMMANDS = (study, rate, trial, check, sample, diagnose, report, doctor)  # in the order of the help
@@ -31,8 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     try:
-        code = options.run(options)
-        sys.stdout.flush()
+        with heeded():
+            code = options.run(options)
+            sys.stdout.flush()
     except (ValueError, OSError) as error:
         if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

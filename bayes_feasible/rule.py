@@ -19,6 +19,7 @@ from bayes_feasible._atomic import replaced
 from bayes_feasible._check import Array
 from bayes_feasible._choose import Options
 from bayes_feasible._content import build, from_document, to_document
+from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
@@ -103,7 +104,8 @@ class Rule(ABC):
     def _next(self) -> int:
         self._plan()
         step = type(self)._step
-        return int(step(self._options, self._geometry, self._state, self._work, self._rng))
+        with undisturbed():
+            return int(step(self._options, self._geometry, self._state, self._work, self._rng))
 
     def _plan(self) -> None:  # noqa: B027 (most rules need none)
         """Solve for the allocation to follow, if that is due before the next round."""
@@ -167,11 +169,11 @@ class Rule(ABC):
         if self.recommendation == "mean":
             return int(_engine.mean_best(self._state.candidate_means, self._geometry.thresholds))
         if self.recommendation == "draw":
-            return int(
-                _choose.recommend_drawn(
+            with undisturbed():
+                drawn = _choose.recommend_drawn(
                     self._geometry, self._state, self._work, self._recommend_rng
                 )
-            )
+            return int(drawn)
         choice = most_probable(self.posterior, self._recommend_rng)
         return -1 if choice is None else choice
 

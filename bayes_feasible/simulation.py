@@ -6,10 +6,11 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, as_completed
 from functools import partial
 from typing import Any, NamedTuple
 
+import cloudpickle
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
@@ -19,13 +20,15 @@ from bayes_feasible._check import Array
 from bayes_feasible._choose import World
 from bayes_feasible._content import to_document
 from bayes_feasible._draws import block_noise
+from bayes_feasible._interrupt import undisturbed
+from bayes_feasible._workers import Workers, among_others
 from bayes_feasible.alternative import Alternative
 from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.rate import optimal_rate, smallest_exponents
 from bayes_feasible.rule import Rule
 
-WORTH_PROCESSES = 1_000_000  # rounds
+WORTH_PROCESSES = 4_000_000  # rounds: a process takes a second or two to start
 ERROR_DRAWS = 512  # for triple overlaps, which matter in the first rounds only
 LONGEST = 10**15  # rounds: years of work
 MOST_REPLICATES = 10**6
@@ -82,6 +85,17 @@ def simulate(
         candidate is not best), `allocation` (shares of the pulls) and `efficiency` (the smallest
         exponent under that allocation over the optimal rate). Ctrl-C returns the replicates
         that are finished.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+    >>> rules = {"Uniform": bf.Uniform, "true posterior": partial(bf.BLFAIPS, eta=1.0)}
+    >>> result = bf.simulate(instance, rules, horizon=500, replicates=4, seed=0)
+    >>> dict(result.sizes)
+    {'rule': 2, 'replicate': 4, 'time': 6, 'arm': 5}
+    >>> result.efficiency.sel(time=500).mean("replicate").idxmax("rule").item()
+    'true posterior'
     """
     if not isinstance(instance, Instance):
         raise ValueError(f"instance: expected an Instance, got {type(instance).__name__}")
@@ -194,10 +208,11 @@ class Environment:
         if _compiled(rule):
             while rounds:
                 rule._plan()
-                rounds -= type(rule)._loop(
-                    rule._options, rule._geometry, rule._state, rule._work, rule._rng,
-                    self.world, self.reward_rng, self.cost_rng, rounds,
-                )  # fmt: skip
+                with undisturbed():
+                    rounds -= type(rule)._loop(
+                        rule._options, rule._geometry, rule._state, rule._work, rule._rng,
+                        self.world, self.reward_rng, self.cost_rng, rounds,
+                    )  # fmt: skip
             self.pulls[:] = rule._state.pulls
             return
         for _ in range(rounds):
@@ -272,16 +287,16 @@ def _run_all(
     """Results of the tasks that finished; all of them unless the user interrupts.
 
     Without an executor, what is worth it goes to processes of our own: not a little work, nor
-    rules that cannot be sent to another process (a lambda, say).
+    rules that cannot be sent to another process (one that holds an open file, say).
     """
     from tqdm import tqdm
 
     show = sys.stderr.isatty() if progress is None else progress
     bar = tqdm(total=len(tasks), desc="simulate", disable=not show, unit="task", delay=2.0)
     done: dict[tuple[str, int], list[Replicate]] = {}
-    own: Executor | None = None
+    own: Workers | None = None
     futures: dict[Future[Any], tuple[str, int]] = {}
-    here = rounds < WORTH_PROCESSES or (os.cpu_count() or 1) == 1
+    here = rounds < WORTH_PROCESSES or (os.cpu_count() or 1) == 1 or among_others()
     try:
         if executor is False or (executor is None and (here or not _can_be_sent(tasks))):
             for name, first, work in tasks:
@@ -290,7 +305,7 @@ def _run_all(
             return done
         pool = executor
         if pool is None:
-            pool = own = ProcessPoolExecutor(os.cpu_count())
+            pool = own = Workers(os.cpu_count() or 1)
         futures |= {pool.submit(work): (name, first) for name, first, work in tasks}
         waiting: Any = as_completed(futures) if own else list(futures)
         for future in waiting:
@@ -300,19 +315,16 @@ def _run_all(
         print(f"interrupted: {len(done)} of {len(tasks)} tasks are finished", file=sys.stderr)
         for future in futures:
             future.cancel()
-        if own is not None:
-            own.shutdown(wait=False, cancel_futures=True)
-            own = None
     finally:
         bar.close()
         if own is not None:
-            own.shutdown(cancel_futures=True)
+            own.close()
     return done
 
 
 def _can_be_sent(tasks: list[Task]) -> bool:
     try:
-        pickle.dumps(tasks)
+        cloudpickle.dumps(tasks)
     except (pickle.PicklingError, AttributeError, TypeError):
         return False
     return True

@@ -2,9 +2,9 @@
 
 import contextlib
 import copy
+import dataclasses
 import errno
 import json
-import multiprocessing
 import os
 import resource
 import shutil
@@ -20,6 +20,7 @@ import xarray as xr
 from scipy.special import log_ndtr, logsumexp
 
 import bayes_feasible as bf
+from bayes_feasible import _workers
 from bayes_feasible._atomic import replaced
 from bayes_feasible.analysis import curves, executors, optimum, parts, study, study_folder
 from bayes_feasible.analysis.executors import Unfinished
@@ -39,6 +40,7 @@ SMALL = {
     "checkpoints": [10, 50, 300],
     "seed": 5,
 }
+POPEN = subprocess.Popen
 RESULTS = ["manifest.json", "optimum.nc", "parts", "results.nc", "specification.toml"]
 
 
@@ -220,20 +222,37 @@ def test_ctrl_c_that_is_lost_in_a_callback(tmp_path, undisturbed, monkeypatch):
 
 
 def test_ctrl_c_that_compiled_code_turns_into_an_error(tmp_path, undisturbed, monkeypatch):
-    def disguised(work):
+    def stopped(work, interrupted):
         yield next(executors_here(work))
-        raise SystemError("a result with an exception set") from KeyboardInterrupt()
-
-    def broken(work):
-        yield next(executors_here(work))
+        if interrupted:
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
         raise SystemError("a result with an exception set")
 
     executors_here = executors.here
-    for stop, error in ((disguised, KeyboardInterrupt), (broken, SystemError)):
+    for interrupted, error in ((True, KeyboardInterrupt), (False, SystemError)):
         with monkeypatch.context() as patch:
-            patch.setattr(executors, "here", stop)
+            patch.setattr(executors, "here", partial(stopped, interrupted=interrupted))
             with pytest.raises(error):
                 run(SMALL, tmp_path)
+    run(SMALL, tmp_path)
+    assert files(tmp_path) == undisturbed
+
+
+@pytest.mark.parametrize("stage", ["_combine", "_dataset", "optimum.optimum"])
+def test_nothing_is_written_after_a_ctrl_c(tmp_path, undisturbed, monkeypatch, stage):
+    """Caught by a library, which returns something short instead: that is not kept."""
+
+    def short(*_):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return xr.Dataset({"short": 0})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"bayes_feasible.analysis.study.{stage}", short)
+        with pytest.raises(KeyboardInterrupt, match="6 of 6 parts are finished"):
+            run(SMALL, tmp_path)
+    assert not list(tmp_path.rglob(".*"))
     run(SMALL, tmp_path)
     assert files(tmp_path) == undisturbed
 
@@ -433,32 +452,51 @@ def works(**changes):
     return [Work.of(wanted, part) for part in cut(wanted)]
 
 
-def test_a_worker_process_that_dies_is_replaced():
+def test_a_worker_process_that_dies_is_replaced(monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        _workers.subprocess, "Popen", lambda *a, **k: made.append(POPEN(*a, **k)) or made[-1]
+    )
     found = []
     for i, (part, _) in enumerate(executors.on_processes(works(), 2)):
         found.append(part)
         if i in (0, 3):
-            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+            next(process for process in made if process.poll() is None).kill()
     assert sorted(found) == sorted(work.part for work in works())
-    assert not multiprocessing.active_children()
+    assert len(made) > 2
+    assert all(process.poll() is not None for process in made)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fatal(Work):
+    """Work that ends the process it is done in."""
+
+    def __call__(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclasses.dataclass(frozen=True)
+class Mistaken(Work):
+    """Work that fails."""
+
+    def __call__(self):
+        raise ZeroDivisionError("mistake")
 
 
 def test_workers_that_always_die_end_the_study(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(Work, "__call__", lambda self: os.kill(os.getpid(), signal.SIGKILL))
-        with pytest.raises(Unfinished, match=r"processes died 4 times.*0 of 6 parts"):
+        patch.setattr(study.Work, "of", Fatal.of)
+        patch.setattr(executors, "ATTEMPTS", 2)
+        message = "replicates 0 to 1: 2 worker processes died of it.*0 of 6 parts"
+        with pytest.raises(Unfinished, match=message):
             run(SMALL, tmp_path, workers=2)
     assert not list((tmp_path / "parts").iterdir())
 
 
-def test_a_mistake_in_a_worker_is_raised(monkeypatch):
-    def mistaken(self):
-        raise ZeroDivisionError("mistake")
-
-    monkeypatch.setattr(Work, "__call__", mistaken)
+def test_a_mistake_in_a_worker_is_raised():
+    wanted = parse(SMALL)
     with pytest.raises(ZeroDivisionError, match="mistake"):
-        list(executors.on_processes(works(), 2))
-    assert not multiprocessing.active_children()
+        list(executors.on_processes([Mistaken.of(wanted, part) for part in cut(wanted)], 2))
 
 
 def test_a_worker_of_another_version_is_refused(monkeypatch):

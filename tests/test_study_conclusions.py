@@ -71,6 +71,12 @@ def test_the_verdict_is_that_of_the_results(found):
         found.results, found.specification.instance, regression=False, progress=False
     )
     xr.testing.assert_equal(found.summary, expected)
+    swapped = found.results.assign_coords(rule=found.results.rule.values[::-1])
+    wrong = convergence.summarise(
+        swapped, found.specification.instance, regression=False, progress=False
+    )
+    with pytest.raises(AssertionError):
+        xr.testing.assert_equal(found.summary, wrong)
     text = found.tables()
     assert text.startswith("A small study\n")
     assert convergence.table(expected) in text
@@ -79,12 +85,15 @@ def test_the_verdict_is_that_of_the_results(found):
 def test_checks_are_at_their_checkpoints(found):
     assert list(found.scoreboard) == [100, 1000]
     alternative = bf.Alternative(found.specification.instance.problem, 0)
+    other = {100: 1000, 1000: 100}  # whose board must not pass
     for time, posterior in study.posteriors(found.specification, "Oracle", [100, 1000]):
         board = found.scoreboard[time]
         exact = alternative.log_probability(posterior, seed=1)
         # Two estimates, apart by 6 standard errors with probability 2e-9 at most.
         allowed = 6 * max(2 * exact.standard_error, 1e-9)
         assert abs(float(board.exact_log_probability) - exact.value) <= allowed
+        wrong = found.scoreboard[other[time]]
+        assert abs(float(wrong.exact_log_probability) - exact.value) > allowed
         assert f"after {time:,} pulls of Oracle" in found.tables()
     with xr.open_dataset(found.folder / "scoreboard.nc", engine="h5netcdf") as stored:
         assert stored.time.values.tolist() == [100, 1000]

@@ -167,6 +167,40 @@ def test_a_signal_stops_it_and_it_says_how_to_go_on(tmp_path, number, code):
     assert process.returncode == code, errors
 
 
+def interrupt(specification, folder, count, seed):
+    """Press Ctrl-C so often, each time in a run that goes on with the study; the exit codes."""
+    rng = np.random.default_rng(seed)
+    codes = []
+    for i in range(count):
+        process = start(specification, folder, "--workers", rng.choice([1, 2]), "--quiet")
+        if i % 2:  # while it imports, reads what is there, or begins to work
+            time.sleep(rng.uniform(0, 4))
+        else:  # while it works
+            goal = min(finished(folder) + int(rng.integers(1, 4)), PARTS)
+            wait_for(lambda: finished(folder) >= goal, process)  # noqa: B023
+        if process.poll() is None:
+            (os.killpg if rng.random() < 0.5 else os.kill)(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        codes.append(process.returncode)
+        # Before the command begins, Python itself ends by the signal, which a shell calls 130 too.
+        assert process.returncode in (0, 130, -signal.SIGINT), errors
+        assert "Traceback" not in errors or process.returncode == -signal.SIGINT, errors
+        assert not session(process.pid)
+        assert not list(folder.rglob(".*"))
+    return codes
+
+
+@pytest.mark.parametrize("count", [3, pytest.param(30, marks=pytest.mark.slow)])
+def test_ctrl_c_at_any_moment(specification, undisturbed, tmp_path, count):
+    codes = []
+    for seed in range(-(-count // 6)):  # a study that is finished cannot be disturbed any more
+        folder = tmp_path / f"study {seed}"
+        codes += interrupt(specification, folder, min(count, 6), seed)
+        complete(specification, folder, "--quiet")
+        assert files(folder) == undisturbed
+    assert codes.count(130) >= count // 3
+
+
 def kill_workers(specification, folder, kills):
     """Run a study on a cluster whose workers are killed while they compute."""
     from distributed import LocalCluster

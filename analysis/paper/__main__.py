@@ -16,6 +16,7 @@ from pathlib import Path  # noqa: E402
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    from bayes_feasible._interrupt import heeded
     from bayes_feasible.analysis.paper.experiments import PARTS, REPETITIONS, report
 
     parser = argparse.ArgumentParser(
@@ -34,10 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     start = time.perf_counter()
     try:
-        claims = report(
-            options.out, options.repetitions, options.only or tuple(PARTS), workers=options.workers,
-            say=lambda text: print(text, flush=True),
-        )  # fmt: skip
+        with heeded():
+            claims = report(
+                options.out, options.repetitions, options.only or tuple(PARTS),
+                workers=options.workers, say=lambda text: print(text, flush=True),
+            )  # fmt: skip
     except (ValueError, OSError) as error:
         print(f"paper: {error}", file=sys.stderr)
         return 2

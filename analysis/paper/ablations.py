@@ -93,10 +93,7 @@ def pieces(repetitions: int, times: tuple[int, ...] = TIMES, short: int = SHORT)
 def recommended(answer: str, repetitions: int, times: tuple[int, ...]) -> xr.Dataset:
     """`simulate` with one recommendation rule; the pulls are the same with every other."""
     rules = {name: partial(maker, recommendation=answer) for name, maker in ANSWERED.items()}
-    found = simulate(
-        end_of_optimism(ALPHA), rules, times[-1], repetitions, times,
-        executor=False, progress=False,
-    )  # fmt: skip
+    found = simulate(end_of_optimism(ALPHA), rules, times[-1], repetitions, times, progress=False)
     if found.sizes["replicate"] < repetitions:
         raise KeyboardInterrupt  # simulate gives back what is finished; half a study is none
     return found[["correct", "log_error", "efficiency"]]

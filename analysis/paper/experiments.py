@@ -1,18 +1,16 @@
 """All parts of the report, and how they are run: numbers, figures, claims."""
 
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
-from multiprocessing import active_children, get_context
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
 from bayes_feasible._atomic import replaced
+from bayes_feasible._workers import Workers
 from bayes_feasible.analysis import figures
 from bayes_feasible.analysis.paper import (
     ablations,
@@ -76,8 +74,8 @@ def report(
     work = {name: pieces_of(PARTS[name], repetitions) for name in commands}
     for name, command in commands.items():
         say(f"{name}: {command}")
-    with _pool(workers) as executor:
-        for name, data in finished(work, folder, executor, say):
+    with _workers(workers) as processes:
+        for name, data in finished(work, folder, processes, say):
             rows = conclude(PARTS[name], data, folder, commands[name])
             _write(folder / f"claims_{name}.json", rows)
     claims = [claim for name in PARTS for claim in _stored(folder / f"claims_{name}.json")]
@@ -95,7 +93,7 @@ def pieces_of(part: Any, repetitions: int, **options: Any) -> list[Piece]:
 def finished(
     work: Mapping[str, Sequence[Piece]],
     folder: Path,
-    executor: Executor | None,
+    processes: Workers | None,
     say: Callable[[str], None],
 ) -> Iterator[tuple[str, dict[str, xr.Dataset]]]:
     """Each part of the work as soon as it is done: its name and its Datasets, by name.
@@ -121,7 +119,7 @@ def finished(
                 yield name, {piece.name: found[piece.name] for piece in pieces}
 
     yield from done()
-    for piece, dataset, seconds in completed(missing, executor, progress=sys.stderr.isatty()):
+    for piece, dataset, seconds in completed(missing, processes, progress=sys.stderr.isatty()):
         store(folder / f"{piece.name}.nc", piece.settings, dataset)
         found[piece.name] = dataset
         say(f"  {piece.name}.nc: written ({seconds:.0f} s of processor time)")
@@ -153,26 +151,6 @@ def _command(name: str, repetitions: int) -> str:
     )
 
 
-@contextmanager
-def _pool(workers: int | None) -> Iterator[Executor | None]:
-    """Processes that start afresh: a copy of this one would copy its threads' locks too.
-
-    An interruption is for this process alone, which ends the others: they would finish what is
-    waiting.
-    """
-    number = (os.cpu_count() or 1) if workers is None else workers
-    if number == 0:
-        yield None
-        return
-    others = active_children()
-    with ProcessPoolExecutor(
-        number, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)
-    ) as executor:
-        try:
-            yield executor
-        except BaseException:
-            for process in active_children():
-                if process not in others:
-                    process.terminate()
-            executor.shutdown(cancel_futures=True)
-            raise
+def _workers(number: int | None) -> AbstractContextManager[Workers | None]:
+    number = (os.cpu_count() or 1) if number is None else number
+    return closing(Workers(number)) if number else nullcontext()

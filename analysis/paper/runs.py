@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import batched
@@ -28,6 +28,8 @@ from bayes_feasible._atomic import write_netcdf
 from bayes_feasible._choose import recommend_drawn
 from bayes_feasible._content import to_document
 from bayes_feasible._engine import mean_best
+from bayes_feasible._interrupt import undisturbed
+from bayes_feasible._workers import Workers
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate import optimal_rate, smallest_exponents
 from bayes_feasible.rule import Rule
@@ -121,8 +123,8 @@ class Watched(NamedTuple):
     allocation: NDArray[np.float64]  # (rule, time, arm), summed over the replicates
 
 
-def run(study: Study, executor: Executor | None = None) -> xr.Dataset:
-    """Run a study, its tasks in the executor's processes if there is one.
+def run(study: Study, processes: Workers | None = None) -> xr.Dataset:
+    """Run a study, its tasks on these processes if there are any.
 
     Returns
     -------
@@ -133,12 +135,12 @@ def run(study: Study, executor: Executor | None = None) -> xr.Dataset:
         latter is the best or a copy of it), `efficiency` and `best_share`; and the mean
         `allocation`, over `instance`, `rule`, `time` and `arm`.
     """
-    ((_, dataset, _),) = completed([study.piece()], executor)
+    ((_, dataset, _),) = completed([study.piece()], processes)
     return dataset
 
 
 def completed(
-    pieces: Sequence[Piece], executor: Executor | None = None, *, progress: bool = False
+    pieces: Sequence[Piece], processes: Workers | None = None, *, progress: bool = False
 ) -> Iterator[tuple[Piece, xr.Dataset, float]]:
     """Each piece as soon as all its tasks are done, its Dataset, and their processor seconds.
 
@@ -148,14 +150,16 @@ def completed(
     order = sorted(pieces, key=lambda piece: len(piece.tasks) > 1)
     total = sum(len(piece.tasks) for piece in order)
     with tqdm(total=total, disable=not progress, unit="task") as bar:
-        if executor is None:
+        if processes is None:
             for piece in order:
                 yield _joined(piece, [_timed(task) for task in piece.tasks])
                 bar.update(len(piece.tasks))
             return
         for piece in order:
             piece.prepare()
-        futures = [[executor.submit(_timed, task) for task in piece.tasks] for piece in order]
+        futures = [
+            [processes.submit(partial(_timed, task)) for task in piece.tasks] for piece in order
+        ]
         owner = {future: place for place, own in enumerate(futures) for future in own}
         left = list(map(len, futures))
         for future in as_completed(owner):
@@ -199,9 +203,10 @@ def watch(study: Study, which: int, first: int, number: int) -> Watched:
                 world.play(rule, until - now)
                 now = until
                 by_mean[r, i, t] = mean_best(rule._state.candidate_means, rule._geometry.thresholds)
-                choices[r, i, t] = drawn_answers(
-                    rule._geometry, rule._state, rule._work, rule._recommend_rng, DRAWS
-                )
+                with undisturbed():
+                    choices[r, i, t] = drawn_answers(
+                        rule._geometry, rule._state, rule._work, rule._recommend_rng, DRAWS
+                    )
                 pulls[r, i, t] = world.pulls
     drawn = np.mean(best[choices] & (choices >= 0), axis=-1).astype(np.float32)
     shares = pulls / times[:, np.newaxis]

@@ -12,15 +12,15 @@ the pulls, which has to tend to 1.
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from functools import partial
-from multiprocessing import parent_process
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from bayes_feasible._check import Array
+from bayes_feasible._workers import Workers, among_others
 from bayes_feasible.alternative import Alternative
 from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.theory_rate import parameters, separation
@@ -42,17 +42,13 @@ WORTH_PROCESSES = 2_000_000  # rounds
 PARTS = ("log_error", "at_mean", "at_truth", "log_error_scaled")
 
 
-def among_others() -> bool:
-    """Whether this is one of several processes: the other cores have work already."""
-    return parent_process() is not None
-
-
 def parallel(work: Any, items: Sequence[Any], rounds: int) -> list[Any]:
     """`work` on every item, on all cores where the number of rounds is worth it."""
     if rounds < WORTH_PROCESSES or (os.cpu_count() or 1) == 1 or among_others():
         return [work(item) for item in items]
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(work, items))
+    with closing(Workers(os.cpu_count() or 1)) as workers:
+        futures = [workers.submit(partial(work, item)) for item in items]
+        return [future.result() for future in futures]
 
 
 def one_run(

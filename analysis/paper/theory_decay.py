@@ -17,7 +17,6 @@ from bayes_feasible._draws import block_noise
 from bayes_feasible.alternative import Alternative
 from bayes_feasible.analysis.curves import error_curve, posterior_at_truth, whole_pulls
 from bayes_feasible.analysis.paper.claims import Claim
-from bayes_feasible.analysis.paper.theory_convergence import among_others
 from bayes_feasible.analysis.paper.theory_rate import parameters, smallest_printed
 from bayes_feasible.analysis.paper.theory_text import (
     command,
@@ -65,10 +64,7 @@ def fixed_allocation_decay(
     """
     shares = np.array(list(allocations.values()))
     rules = {name: partial(FixedAllocation, allocation=w) for name, w in allocations.items()}
-    runs = simulate(
-        instance, rules, times[-1], replicates, times, seed,
-        executor=False if among_others() else None, progress=False,
-    )  # fmt: skip
+    runs = simulate(instance, rules, times[-1], replicates, times, seed, progress=False)
     exact = []
     for allocation in shares:
         errors = error_curve(instance, allocation, [10**6, 10**7]).log_error.values

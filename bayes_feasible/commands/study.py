@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     if options.template:
         print(specification.DEFAULT, end="")
         return 0
-    from bayes_feasible.analysis.executors import Unfinished, came_from
+    from bayes_feasible.analysis.executors import Unfinished
     from bayes_feasible.analysis.study import study
 
     try:
@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"bayes-feasible study: {error or 'interrupted'}", file=sys.stderr)
         if isinstance(error, Unfinished):
             return FAILED
-        return TERMINATED if came_from(error, _Terminated) else INTERRUPTED
+        return TERMINATED if isinstance(error, _Terminated) else INTERRUPTED
     _show(found, options)
     return 0
 

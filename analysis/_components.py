@@ -88,7 +88,7 @@ def _component(
 def _together(task: Task, run: Any) -> Drawn:
     """Sample the events that matter and put them together."""
     if task.alternative.problem.parameter_radius is not None:
-        raise SamplerError("parameter_radius: the events of a bounded problem are no half-spaces")
+        raise SamplerError("with a parameter_radius the events are no half-spaces")
     expected = task.event_log_probabilities()
     proposals = proposals_needed(task, expected)
     events = sampled_events(expected)

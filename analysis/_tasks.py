@@ -1,11 +1,12 @@
 """What all samplers of an alternative set share: the task, the models, the starts."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pymc as pm
 import xarray as xr
+from pymc.model.transform.optimization import freeze_model
 from scipy.special import log_ndtr, ndtri_exp
 
 from bayes_feasible import models
@@ -73,7 +74,8 @@ class Task:
         """The model restricted to the set or to one event, in whitened coordinates.
 
         All tasks with the same features and constraints share one model for each form, and so
-        its compiled functions; each call gives it this task's data.
+        its compiled functions; each call gives it this task's data. It is frozen: its structure
+        cannot change any more, so that PyMC keeps what it would work out anew for every run.
         """
         reference = self.reference(event if form == "component" else None)
         kept, key = self._home(form)
@@ -86,10 +88,11 @@ class Task:
                 pm.set_data(settings, model)
         else:
             base = models.linear_gaussian(self.posterior) if self.model is None else self.model
-            model = kept[key] = models.alternative(
+            restricted = models.alternative(
                 base, self.alternative, form, event=event, reference=reference, whiten=True,
                 **settings,
             )  # fmt: skip
+            model = kept[key] = cast(pm.Model, freeze_model(restricted))
         return model
 
     def _home(self, form: str) -> tuple[dict[Any, pm.Model], Any]:

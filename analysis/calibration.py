@@ -81,6 +81,7 @@ def alternative_ranks(
     draws: int = DRAWS,
     seed: int = 0,
     progress: bool = False,
+    **options: Any,
 ) -> xr.Dataset:
     """Ranks of the truth among a sampler's draws given the alternative set.
 
@@ -101,6 +102,8 @@ def alternative_ranks(
         Draws the truth is ranked among; those of the sampler are thinned to so many.
     seed : int
     progress : bool
+    **options
+        Of a sampler given by its name, as in `samplers.sample_alternative`.
 
     Returns
     -------
@@ -110,10 +113,21 @@ def alternative_ranks(
         (replication, event): `true_event`, whether the event contains the truth, and
         `event_share`, the share of the draws that it contains. Over replication: `outside`, the
         share of the draws outside the set.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> ranks = alternative_ranks(problem, 0, [0, 1, 1], replications=200)
+    >>> dict(ranks.sizes)
+    {'replication': 200, 'quantity': 9, 'event': 2}
+    >>> print(judge(ranks))
+    calibrated: 11 quantities are as they should be (a right sampler passes with probability 0.999)
     """
     alternative = Alternative(problem, candidate)
     arms = _check.indices("arms", arms, len(problem.arms), "arm")
-    drawn_by = _sampler(sampler) if isinstance(sampler, str) else sampler
+    if options and not isinstance(sampler, str):
+        raise ValueError(f"{next(iter(options))}: only a sampler given by its name has options")
+    drawn_by = _sampler(sampler, **options) if isinstance(sampler, str) else sampler
     rng = np.random.default_rng([seed, 0xCA1])
     rows, true_events, shares, outside = [], [], [], []
     for _ in _bar(_check.count("replications", replications), progress):
@@ -168,6 +182,15 @@ def model_ranks(
     Dataset
         `rank` (replication, quantity): every coordinate of the parameters, the scales where the
         model learns them, and the reward and costs of every candidate.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> def from_the_prior(model, draws, seed):
+    ...     return Posterior(problem).sample(draws, seed)
+    >>> ranks = model_ranks("linear_gaussian", problem, [0, 1, 1], from_the_prior, replications=3)
+    >>> dict(ranks.sizes), ranks.attrs["draws"]
+    ({'replication': 3, 'quantity': 8}, 99)
     """
     from bayes_feasible import models
     from bayes_feasible.models.unknown_noise import PRIOR_PULLS
@@ -264,6 +287,15 @@ def judge(ranks: xr.Dataset, false_alarm: float = FALSE_ALARM) -> Verdict:
     false_alarm : float
         The probability at most that a right sampler fails, shared out over the quantities and
         events.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> def too_sure(posterior, alternative, draws, seed):
+    ...     return alternative.sample(posterior, draws, seed=seed, scale=0.2)
+    >>> ranks = alternative_ranks(problem, 0, [0, 1, 1], too_sure, replications=200)
+    >>> bool(judge(ranks))
+    False
     """
     table = ranks["rank"].transpose("replication", "quantity")
     limits = _band(ranks, false_alarm)
@@ -313,6 +345,13 @@ def distribution(ranks: xr.Dataset, false_alarm: float = FALSE_ALARM) -> xr.Data
     Dataset
         `difference` (quantity, level), `lower` and `upper` (level), and the attribute
         `probability` that all differences of a right sampler stay within.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> curves = distribution(alternative_ranks(problem, 0, [0, 1, 1], replications=50))
+    >>> bool(((curves.difference >= curves.lower) & (curves.difference <= curves.upper)).all())
+    True
     """
     table = ranks["rank"].transpose("replication", "quantity")
     replications, limits = len(table), _band(ranks, false_alarm)
@@ -329,7 +368,15 @@ def distribution(ranks: xr.Dataset, false_alarm: float = FALSE_ALARM) -> xr.Data
 
 
 def figure(ranks: xr.Dataset, false_alarm: float = FALSE_ALARM) -> Any:
-    """The distribution functions of the ranks, those outside the band by name."""
+    """The distribution functions of the ranks, those outside the band by name.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> picture = figure(alternative_ranks(problem, 0, [0, 1, 1], replications=50))
+    >>> picture.axes[0].get_title("left")
+    'calibrated'
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -360,9 +407,9 @@ def figure(ranks: xr.Dataset, false_alarm: float = FALSE_ALARM) -> Any:
         return picture
 
 
-def _sampler(name: str) -> Sampler:
+def _sampler(name: str, **options: Any) -> Sampler:
     """A sampler of the package, four times as many draws as will be kept."""
-    if name == "exact":
+    if name == "exact" and not options:
         return lambda posterior, alternative, draws, seed: alternative.sample(
             posterior, draws, seed=seed
         )
@@ -372,8 +419,9 @@ def _sampler(name: str) -> Sampler:
 
     def run(posterior: Posterior, alternative: Alternative, draws: int, seed: int) -> xr.Dataset:
         tree = sample_alternative(
-            posterior, alternative, name, draws=draws, chains=4, tune=500, seed=seed, progress=False
-        )
+            posterior, alternative, name, draws=draws, chains=4, tune=500, seed=seed,
+            progress=False, **options,
+        )  # fmt: skip
         return tree["posterior"].to_dataset()
 
     return run

@@ -178,6 +178,19 @@ def log_error(
     ------
     Refused
         If the method's own diagnostic fails; the error carries the answer that is not given.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> from bayes_feasible import models
+    >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+    >>> arms = [0, 2] * 100
+    >>> history = bf.History(instance.problem, arms, *instance.pull(arms, seed=1))
+    >>> wrong = bf.Alternative(instance.problem, instance.best)
+    >>> found = log_error(models.linear_gaussian(history), wrong, draws=2000)
+    >>> exact = wrong.log_probability(history.posterior())
+    >>> abs(found.value - exact.value) < 5 * found.standard_error + 1e-6
+    True
     """
     if method not in METHODS:
         raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")

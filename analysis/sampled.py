@@ -12,6 +12,7 @@ from arviz_stats.base import array_stats
 from scipy.special import logsumexp
 
 from bayes_feasible import models
+from bayes_feasible._interrupt import heeded
 from bayes_feasible.alternative import Alternative
 from bayes_feasible.analysis._bridge import bridge, event_map, mcse_of_mean
 from bayes_feasible.analysis.density import density
@@ -165,10 +166,11 @@ def nuts(
             _NUTPIE[model] = nutpie.compile_pymc_model(model, var_names=kept)
     compiled = _NUTPIE[model]
     data = {shared.name: shared.get_value() for shared in compiled.shared_var_keys}
-    tree = nutpie.sample(
-        compiled.with_data(**data), draws=draws // CHAINS, tune=tune, chains=CHAINS, cores=1,
-        seed=int(np.random.default_rng(seed).integers(2**31)), progress_bar=progress,
-    )  # fmt: skip
+    with heeded():  # on Ctrl-C, nutpie returns the draws that it has
+        tree = nutpie.sample(
+            compiled.with_data(**data), draws=draws // CHAINS, tune=tune, chains=CHAINS, cores=1,
+            seed=int(np.random.default_rng(seed).integers(2**31)), progress_bar=progress,
+        )  # fmt: skip
     return tree["posterior"].to_dataset(), tree["sample_stats"].to_dataset()
 
 

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
+import pytensor
 import xarray as xr
 
 from bayes_feasible import _check
 from bayes_feasible._draws import labelled
+from bayes_feasible._interrupt import heeded
 from bayes_feasible.alternative import Alternative
 from bayes_feasible.analysis import _components, _mcmc, _smc
 from bayes_feasible.analysis._tasks import Drawn, SamplerError, Task, parameters_of
@@ -94,6 +96,19 @@ def sample_alternative(
     ------
     SamplerError
         If the sampler breaks off, as SMC does on the hard form of a rare set.
+
+    Examples
+    --------
+    >>> from bayes_feasible import instances
+    >>> instance = instances.end_of_optimism()
+    >>> posterior = Posterior(instance.problem)
+    >>> posterior.update([0, 2] * 50, *instance.pull([0, 2] * 50, seed=1))
+    >>> wrong = Alternative(instance.problem, posterior.best())
+    >>> tree = sample_alternative(posterior, wrong, "exact", draws=100, progress=False)
+    >>> tree["posterior"].theta_cost.shape, tree.attrs["outside"]
+    ((4, 100, 1, 2), 0.0)
+    >>> "slice" in SAMPLERS, "nutpie_component" in SAMPLERS
+    (True, True)
     """
     check_name(sampler)
     entry = SAMPLERS[sampler]
@@ -120,7 +135,10 @@ def sample_alternative(
         options,
     )
     start = time.perf_counter()
-    drawn = entry.run(task)
+    # On Ctrl-C, PyMC and nutpie return the draws that they have. With fast mathematics, last digits
+    # and so chains differ between a first run and later ones, which find compiled code on the disk.
+    with heeded(), pytensor.config.change_flags(numba__fastmath=False):
+        drawn = entry.run(task)
     seconds = time.perf_counter() - start - drawn.attributes.get("compile_seconds", 0.0)
     if not entry.exact and "log_probability" in drawn.attributes:
         drawn = _normalised(task, drawn)

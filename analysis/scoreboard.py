@@ -97,6 +97,17 @@ def scoreboard(
     -------
     Dataset
         What `judge` gives.
+
+    Examples
+    --------
+    >>> from bayes_feasible import instances
+    >>> instance = instances.end_of_optimism()
+    >>> posterior = Posterior(instance.problem)
+    >>> posterior.update([0, 2] * 50, *instance.pull([0, 2] * 50, seed=1))
+    >>> wrong = Alternative(instance.problem, posterior.best())
+    >>> board = scoreboard(posterior, wrong, ["exact"], draws=500, progress=False)
+    >>> board.verdict.sel(sampler="exact").item(), board.outside.item()
+    ('trusted', 0.0)
     """
     trees = run(
         posterior, alternative, samplers, draws=draws, tune=tune, chains=chains, seed=seed,
@@ -210,6 +221,20 @@ def judge(
         `kolmogorov`, `kolmogorov_p`. Over (`sampler`, `event`): `occupancy`, `occupancy_z`,
         `missed` (share of the event's probability that the chains, each by itself, lack) and
         `missed_worst`; over `event`: `exact_occupancy`.
+
+    Examples
+    --------
+    >>> from bayes_feasible import instances
+    >>> instance = instances.end_of_optimism()
+    >>> posterior = Posterior(instance.problem)
+    >>> posterior.update([0, 2] * 50, *instance.pull([0, 2] * 50, seed=1))
+    >>> wrong = Alternative(instance.problem, posterior.best())
+    >>> careless = posterior.sample(500, seed=0, chains=4)  # not given the alternative set
+    >>> board = judge(
+    ...     {"careless": xr.DataTree.from_dict({"posterior": careless})}, posterior, wrong
+    ... )
+    >>> board.verdict.item()
+    'condemned'
     """
     yardstick = Yardstick.of(posterior, alternative, seed)
     names = coordinate_names(alternative.sample(posterior, 1))
@@ -233,7 +258,9 @@ def _score(tree: xr.DataTree, yardstick: Yardstick) -> xr.Dataset:
     mixing = convergence(values)
     apart = distances(values, yardstick.draws, np.minimum(mixing["ess_bulk"], mixing["ess_tail"]))
     inside = membership(yardstick.alternative, draws)
-    held = occupancies(inside, yardstick.occupancy, float(mixing["ess_bulk"].min()))
+    held = occupancies(
+        inside, yardstick.occupancy, float(mixing["ess_bulk"].min()), yardstick.occupancy_error
+    )
     reference = yardstick.draws.std(axis=1, ddof=1)
     error = np.hypot(mixing["mcse"], reference / np.sqrt(yardstick.draws.shape[1]))
     seconds = float(tree.attrs.get("seconds", np.nan))
@@ -463,6 +490,15 @@ def table(dataset: xr.Dataset) -> str:
     ----------
     dataset : Dataset
         From `scoreboard` or `judge`.
+
+    Examples
+    --------
+    >>> from bayes_feasible import instances
+    >>> posterior = Posterior(instances.end_of_optimism().problem)
+    >>> wrong = Alternative(posterior.problem, 0)
+    >>> board = scoreboard(posterior, wrong, ["exact"], draws=500, progress=False)
+    >>> print(table(board).splitlines()[-1].partition(".")[0])
+    exact: trusted
     """
     chains = ["sampler", "verdict", "R-hat", "ESS", "tail", "ESS/s", "MCSE", "diverg.", "BFMI"]
     beside = ["sampler", "outside", "missed", "mean off", "distance", "log P", "off by", "z"]

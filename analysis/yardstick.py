@@ -33,8 +33,9 @@ class Yardstick:
     alternative : Alternative
     log_probability, standard_error : float
         Of the alternative set.
-    occupancy : ndarray
-        Probability of each event given the alternative set.
+    occupancy, occupancy_error : ndarray
+        Probability of each event given the alternative set, and its standard error: 0 but with
+        bounded parameters, where it is counted among the exact draws.
     draws : ndarray
         Exact draws, sorted, over (coordinate, draw).
     """
@@ -43,6 +44,7 @@ class Yardstick:
     log_probability: float
     standard_error: float
     occupancy: Array
+    occupancy_error: Array
     draws: Array
 
     @classmethod
@@ -51,12 +53,17 @@ class Yardstick:
         stream = np.random.default_rng([seed, STREAM])
         measured = alternative.log_probability(posterior, seed=stream)
         drawn = alternative.sample(posterior, EXACT_DRAWS, seed=stream)
-        occupancy = np.exp(measured.log_probabilities - measured.value)
+        occupancy = np.minimum(np.exp(measured.log_probabilities - measured.value), 1.0)
+        error = np.zeros(occupancy.size)
+        if alternative.problem.parameter_radius is not None:  # the closed form knows no bounds
+            occupancy = membership(alternative, drawn).mean(axis=(1, 2))
+            error = np.sqrt(occupancy * (1.0 - occupancy) / EXACT_DRAWS)
         return cls(
             alternative,
             measured.value,
             measured.standard_error,
-            np.minimum(occupancy, 1.0),
+            occupancy,
+            error,
             np.sort(coordinates(drawn)[:, 0], axis=-1),
         )
 
@@ -161,7 +168,12 @@ def _kolmogorov(draws: Array, exact: Array) -> float:
     return float(np.max(np.abs(ours - theirs)))
 
 
-def occupancies(inside: NDArray[np.bool_], expected: Array, effective: float) -> dict[str, Array]:
+def occupancies(
+    inside: NDArray[np.bool_],
+    expected: Array,
+    effective: float,
+    expected_error: Array | float = 0.0,
+) -> dict[str, Array]:
     """How often the draws are in each event, beside how often they should be.
 
     Parameters
@@ -171,6 +183,8 @@ def occupancies(inside: NDArray[np.bool_], expected: Array, effective: float) ->
         The exact probabilities.
     effective : float
         Effective number of draws, for an event whose own cannot be told.
+    expected_error : array (event,)
+        Standard errors of the exact probabilities, where these are not in closed form.
 
     Returns
     -------
@@ -185,7 +199,7 @@ def occupancies(inside: NDArray[np.bool_], expected: Array, effective: float) ->
     if varies.any():
         own = array_stats.ess(inside[varies].astype(float), method="mean")
         size[varies] = np.where(np.isfinite(own), own, size[varies])
-    error = np.sqrt(np.maximum(expected * (1.0 - expected), 1e-12) / size)
+    error = np.hypot(np.sqrt(np.maximum(expected * (1.0 - expected), 1e-12) / size), expected_error)
     with np.errstate(divide="ignore", invalid="ignore"):
         lack = np.where(
             expected[:, np.newaxis] > 0, np.maximum(1.0 - share / expected[:, np.newaxis], 0), 0.0

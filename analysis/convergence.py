@@ -92,12 +92,15 @@ class _Approach(NamedTuple):
     arrival: float  # pulls after which its efficiency is within the region
     efficiency: float  # at the horizon
     moved: bool  # whether it has changed, by more than the region, while the rate was fitted
+    improves: bool  # whether it still did so within the last decade
 
     @classmethod
     def of(cls, time: Any, efficiency: Array, unit: float, region: float) -> "_Approach":
         moved = efficiency[-1] - efficiency[window(time, unit)][0] > region
+        improves = efficiency[-1] - efficiency[_last_decade(time)][0] > region
         arrival = _pulls_until(time, efficiency, region)
-        return cls(float(time[-1]), arrival, float(efficiency[-1]), bool(moved))
+        end = float(efficiency[-1])
+        return cls(float(time[-1]), arrival, end, bool(moved), bool(improves))
 
     @property
     def arrived(self) -> bool:
@@ -144,15 +147,16 @@ def summarise(
     -------
     Dataset
         Over `rule`: the `verdict`, its `explanation`, `needs` (pulls after which an undecided rule
-        might be decided), the decay `rate` with `rate_lower` and `rate_upper` (nats per pull),
-        `relative_rate` (in units of Γ) with its bounds and with `bounded_lower` and
-        `bounded_upper` (given that nothing beats Γ), `within` (probability of the region, given
-        the same), `above` (probability of a rate above Γ), `local_exponent` over the last decade
-        in units of Γ with its bounds, `final_efficiency`, and the sampler's diagnostics. Over
-        (`rule`, `time`): means and bands of `log_error`, `accuracy`, `efficiency`, `distance`
-        (total variation between the allocation and the optimal one), `decay` (-log p / t) and
-        `slope` (the local exponent over the decade before), the last two in units of Γ. Over
-        (`rule`, `chain`, `draw`): `rate_draws`, in units of Γ.
+        might be decided; infinite where only more replicates help), the decay `rate` with
+        `rate_lower` and `rate_upper` (nats per pull), `relative_rate` (in units of Γ) with its
+        bounds and with `bounded_lower` and `bounded_upper` (given that nothing beats Γ), `within`
+        (probability of the region, given the same), `above` (probability of a rate above Γ),
+        `local_exponent` over the last decade in units of Γ with its bounds, `final_efficiency`,
+        and the sampler's diagnostics. Over (`rule`, `time`): means and bands of `log_error`,
+        `accuracy`, `efficiency`, `distance` (total variation between the allocation and the
+        optimal one), `decay` (-log p / t) and `slope` (the local exponent over the decade
+        before), the last two in units of Γ. Over (`rule`, `chain`, `draw`): `rate_draws`, in
+        units of Γ.
 
     Examples
     --------
@@ -322,12 +326,8 @@ def _judge(
         local = mean_interval(slopes, probability)
         row["local_exponent"], row["local_lower"], row["local_upper"] = local
     if evidence is None:
-        row["needs"] = needed = _round(max(ENOUGH / unit, 2.0 * time[-1]))
-        text = (
-            "the error has hardly begun to fall within the horizon; "
-            f"{_about(needed)} pulls would show its rate"
-        )
-        return row | {"verdict": UNDECIDED, "explanation": text}
+        text = "the error has hardly begun to fall; so many pulls would show its rate"
+        return row | _needs(max(ENOUGH / unit, 2.0 * time[-1]), text)
     allowed, (low, high) = evidence.at_most_optimal, evidence.interval
     tail = (1 - probability) / 2
     row |= {
@@ -360,7 +360,7 @@ def _verdict(
             text = f"its allocation can reach {_percent(approach.efficiency)} of Γ; "
             text += _overshoot(evidence)
         return {"verdict": ATTAINS, "explanation": text}
-    if high < 1 - region and not approach.on_its_way:
+    if high < 1 - region and not (approach.on_its_way or approach.improves):
         return {
             "verdict": BELOW,
             "explanation": f"{sure} that its rate is {_percent(max(low, 0.0), math.floor)} to "
@@ -392,16 +392,31 @@ def _undecided(
         possible = _percent(highest)
     enough = _pulls_to_tell(evidence, approach.horizon, region)
     if approach.on_its_way and (approach.arrival > enough or within >= evidence.probability):
-        needed = _round(approach.arrival)
         text = (
             f"its allocation can reach {_percent(approach.efficiency)} of Γ so far and still "
-            f"improves: at the pace of the last decade it is within {100 * region:g} % after "
-            f"{_about(needed)} pulls; "
+            f"improves; at the pace of the last decade it is within {100 * region:g} % after so "
+            "many pulls; "
         )
         text += _overshoot(evidence) if low > 1 else f"the error curves fit {possible} of Γ so far"
-    else:
-        needed = _round(enough)
-        text = f"its rate may be {possible} of Γ; needs {_about(needed)} pulls, or more replicates"
+        return _needs(approach.arrival, text)
+    if approach.improves and not (approach.arrived or approach.on_its_way):
+        text = (
+            f"its allocation can reach {_percent(approach.efficiency)} of Γ so far, more than "
+            f"{100 * region:g} % of Γ better than a decade before: another decade would show where "
+            f"it goes; the error curves fit {possible} of Γ so far"
+        )
+        return _needs(10 * approach.horizon, text)
+    if enough > FARTHEST * approach.horizon:
+        text = f"needs more replicates: its rate may be {possible} of Γ"
+        return {"verdict": UNDECIDED, "explanation": text, "needs": math.inf}
+    text = f"its rate may be {possible} of Γ; so many pulls, or more replicates, would tell"
+    return _needs(enough, text)
+
+
+def _needs(pulls: float, why: str) -> dict[str, Any]:
+    """Undecided: about how many pulls a verdict takes, first of all, and why."""
+    needed = _round(pulls)
+    text = f"needs T ≈ {_grouped(needed)}: {why}"
     return {"verdict": UNDECIDED, "explanation": text, "needs": needed}
 
 
@@ -412,7 +427,7 @@ def _pulls_until(time: Any, efficiency: Array, region: float) -> float:
     shortfall ends up falling as a power of time. At most the horizon where it is there already,
     infinite where it does not improve.
     """
-    late = time >= 0.999 * time[-1] / 10
+    late = _last_decade(time)
     share = efficiency.clip(1e-12, 1 - 1e-12)
     odds = np.log(share / (1 - share))
     target = math.log((1 - region) / region)
@@ -425,6 +440,10 @@ def _pulls_until(time: Any, efficiency: Array, region: float) -> float:
     return float(time[-1]) * 10**decades if decades < 100 else math.inf
 
 
+def _last_decade(time: Any) -> Any:
+    return time >= 0.999 * time[-1] / 10
+
+
 def _pulls_to_tell(evidence: _Evidence, horizon: float, region: float) -> float:
     """When the interval would be narrow enough, as its width falls with the root of time."""
     low, high = evidence.interval
@@ -435,14 +454,13 @@ def _pulls_to_tell(evidence: _Evidence, horizon: float, region: float) -> float:
 
 def _round(pulls: float) -> float:
     """One leading digit, upwards: more would promise too much."""
-    if not math.isfinite(pulls):
-        return pulls
     power = 10.0 ** math.floor(math.log10(pulls))
     return math.ceil(pulls / power - 1e-9) * power
 
 
-def _about(pulls: float) -> str:
-    return f"about {pulls:,.0f}" if pulls < 1e7 else f"about {pulls:.0e}".replace("e+0", "e")
+def _grouped(pulls: float) -> str:
+    """Digits that can be counted: 200,000 or 2e8."""
+    return f"{pulls:,.0f}" if pulls < 1e7 else f"{pulls:.0e}".replace("e+0", "e").replace("+", "")
 
 
 def _percent(share: float, rounding: Any = round) -> str:

@@ -218,7 +218,8 @@ def _verdict(summary: xr.Dataset) -> str:
         f"Attains Γ: with probability {about['probability']:g} or more the rate is at least "
         f"{100 * (1 - about['region']):g} % of Γ, given the theorem that nothing beats Γ, and so "
         "is what the allocation can reach. Below Γ: the interval ends under that, and the "
-        "allocation is not on its way to the optimal one."
+        "allocation is not on its way to the optimal one. Undecided: neither holds yet; about T "
+        "pulls would tell."
     )
     return html.section(
         "Verdict",

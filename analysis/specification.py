@@ -36,7 +36,6 @@ import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -44,10 +43,10 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from bayes_feasible import _check, instances
+from bayes_feasible import _check
 from bayes_feasible._content import KEYS as PROBLEM_KEYS
-from bayes_feasible._content import _strict, build, from_document, to_document
-from bayes_feasible.commands._source import BUILT_IN
+from bayes_feasible._content import _strict, build, from_document, to_document, unknown
+from bayes_feasible.commands._source import built_in
 from bayes_feasible.files import load
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate import optimal_rate
@@ -285,7 +284,8 @@ def _instance(value: Any, folder: Path) -> tuple[Instance, dict[str, Any]]:
         raise ValueError(f"instance: expected a table with name or file, got {value!r}")
     try:
         if "name" in value:
-            return _built_in(dict(value)), dict(value)
+            parameters = {key: item for key, item in value.items() if key != "name"}
+            return built_in(value["name"], parameters), dict(value)
         if "file" in value:
             _only("", value, ("file",))
             if not isinstance(value["file"], str):
@@ -311,23 +311,6 @@ def _require_rate(instance: Instance) -> None:
     if not 0 < rate < math.inf:
         why = "two candidates tie" if rate == 0 else "no mistake is possible"
         raise ValueError(f"instance: the optimal rate is {rate:g} ({why}): nothing to study")
-
-
-def _built_in(parameters: dict[str, Any]) -> Instance:
-    name = parameters.pop("name")
-    if name not in BUILT_IN:
-        raise ValueError(unknown("built-in", name, BUILT_IN))
-    maker = getattr(instances, name)
-    known = inspect.signature(maker).parameters
-    _only(f"{name}: ", parameters, known, "parameter")
-    missing = [
-        key
-        for key, parameter in known.items()
-        if parameter.default is parameter.empty and key not in parameters
-    ]
-    if missing:
-        raise ValueError(f"{name}: {', '.join(missing)} must be given")
-    return maker(**parameters)
 
 
 def _rules(value: Any) -> tuple[RuleChoice, ...]:
@@ -413,20 +396,6 @@ def _only(where: str, table: Mapping[str, Any], known: Iterable[str], what: str 
     for key in table:
         if key not in known:
             raise ValueError(f"{where}{unknown(what, key, known)}")
-
-
-def unknown(what: str, got: Any, known: Iterable[str]) -> str:
-    """A message about a name that is not known, with the nearest one that is, whatever its case.
-
-    >>> unknown("rule", "blfaip", ["Oracle", "BLFAIPS"])
-    "unknown rule 'blfaip'; did you mean 'BLFAIPS'?"
-    """
-    names = {str(name).casefold(): str(name) for name in known}
-    near = get_close_matches(str(got).casefold(), names, 1)
-    hint = f"did you mean {names[near[0]]!r}?" if near else "there is no such thing here"
-    if not near and names:
-        hint = f"expected one of {', '.join(names.values())}"
-    return f"unknown {what} {got!r}; {hint}"
 
 
 def _plain(value: Any) -> Any:

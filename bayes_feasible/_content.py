@@ -183,12 +183,17 @@ def _strict(value: Any) -> Any:
     return "inf" if value == math.inf else value
 
 
-def unknown(what: str, got: str, known: Iterable[str]) -> str:
-    """A message about an unknown name, with the nearest known one or the first few."""
+def unknown(what: str, got: Any, known: Iterable[str]) -> str:
+    """A message about an unknown name, with the nearest known one, whatever its case, or a few.
+
+    >>> unknown("rule", "blfaip", ["Oracle", "BLFAIPS"])
+    "unknown rule 'blfaip'; did you mean 'BLFAIPS'?"
+    """
     names = list(known)
     if not names:
         return f"unknown {what} {got!r}: there are none"
-    if near := get_close_matches(got, names, 1):
-        return f"unknown {what} {got!r}; did you mean {near[0]!r}?"
+    by_letters = {name.casefold(): name for name in names}
+    if near := get_close_matches(str(got).casefold(), by_letters, 1):
+        return f"unknown {what} {got!r}; did you mean {by_letters[near[0]]!r}?"
     more = f", ... ({len(names)} in all)" if len(names) > NAMED else ""
     return f"unknown {what} {got!r}; expected one of {', '.join(names[:NAMED])}{more}"

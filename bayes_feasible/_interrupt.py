@@ -70,7 +70,7 @@ def undisturbed() -> Iterator[None]:
 
 def _install(around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> dict[int, Any]:
     """Put something around the handlers that raise; returns what was there."""
-    before = {}
+    before: dict[int, Any] = {}
     for number in SIGNALS:
         handler = signal.getsignal(number)
         if callable(handler):  # neither ignored nor left to the system

@@ -14,6 +14,16 @@ from bayes_feasible.commands import check, diagnose, doctor, rate, report, sampl
 
 COMMANDS = (study, rate, trial, check, sample, diagnose, report, doctor)  # in the order of the help
 
+EXIT_CODES = """\
+exit codes:
+  0    done
+  1    a study or a sampler had to stop, or something is not sound: see COMMAND --help
+  2    the arguments or a file are not right; nothing was done
+  130  stopped by Ctrl-C
+  141  whoever read the output, such as `head`, went away
+  143  a study was stopped by a SIGTERM
+"""
+
 BAD_INPUT = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -65,6 +75,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bayes-feasible",
         description="Find the best option that meets its constraints, and know how sure that is.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -57,10 +57,11 @@ class History:
         Parameters
         ----------
         path : path
-            A .csv table with one pull a line, or a netCDF file (.nc) as `save` writes it. The
-            table has a column `arm` (names, or indices where no arm's name is a number), a column
-            `reward`, and one for each constraint, under its name or as `cost_0`, `cost_1`, ...;
-            `cost` will do for a single one. Empty lines are skipped.
+            A .csv table with one pull a line, or a netCDF file (.nc). The table has a column
+            `arm` (names, or indices where no arm's name is a number), a column `reward`, and one
+            for each constraint, under its name or as `cost_0`, `cost_1`, ...; `cost` will do for
+            a single one. Empty lines are skipped. In netCDF these are variables over the pulls;
+            the costs may be one, `cost`, over pulls and constraints, as `save` writes it.
         problem : Problem
             What the arms and the constraints are.
 
@@ -207,8 +208,6 @@ def _from_netcdf(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
     except Exception as error:  # a damaged file is met by any of them, deep in HDF5
         raise ValueError(f"not a netCDF file, or damaged ({error})") from None
     missing = [name for name in ("arm", "reward") if name not in stored]
-    if problem.thresholds.size and "cost" not in stored:
-        missing.append("cost")
     if missing:
         raise ValueError(f"no variable {', '.join(map(repr, missing))}")
     ours = list(map(str, problem.coords["arm"].tolist()))
@@ -217,15 +216,28 @@ def _from_netcdf(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
     arms = stored.arm.values
     if arms.dtype.kind in "UOT":
         arms = np.array([find_arm(problem, str(name)) for name in arms], dtype=np.int64)
-    costs = stored.cost.values if "cost" in stored else None
-    if costs is not None and "constraint" in stored.coords:
-        wanted = list(map(str, problem.coords["constraint"].tolist()))
-        given = list(map(str, stored.constraint.values.tolist()))
+    return arms, stored.reward.values, _costs(stored, problem)
+
+
+def _costs(stored: xr.Dataset, problem: Problem) -> Any:
+    """The costs in the order of the constraints: one variable, or one under each one's name."""
+    names = problem.coords["constraint"].tolist()
+    if "cost" in stored:
+        if "constraint" not in stored.coords:
+            return stored.cost.values
+        wanted, given = list(map(str, names)), list(map(str, stored.constraint.values.tolist()))
         if sorted(given) != sorted(wanted):
             raise ValueError(f"constraints: expected {wanted}, got {given}")
         order = [given.index(name) for name in wanted]
-        costs = stored.cost.transpose(..., "constraint").values[:, order]
-    return arms, stored.reward.values, costs
+        return stored.cost.transpose(..., "constraint").values[:, order]
+    if not names:
+        return None
+    each = [name if isinstance(name, str) else f"cost_{name}" for name in names]
+    missing = [name for name in each if name not in stored or name in ("arm", "reward")]
+    if missing:
+        told = ["cost"] if len(missing) == len(each) else missing
+        raise ValueError(f"no variable {', '.join(map(repr, told))}")
+    return np.stack([stored[name].values for name in each], axis=-1)
 
 
 def find_arm(problem: Problem, name: str) -> int:

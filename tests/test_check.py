@@ -154,6 +154,12 @@ def test_command(capsys, files, found):
         assert expected in out
 
 
+def test_command_on_netcdf_says_the_same(capsys, files, history, found):
+    history.save(files / "pulls.nc")
+    code, out, err = _run(capsys, files / "truth.toml", "--history", files / "pulls.nc")
+    assert (code, out, err) == (0, f"{found}\n", "")
+
+
 def test_command_without_the_truth(capsys, files, found):
     code, out, _ = _run(capsys, files / "problem.toml", "--history", files / "pulls.csv", "--json")
     shown = json.loads(out, parse_constant=pytest.fail)

@@ -93,9 +93,21 @@ def test_a_file_gives_what_its_instance_gives(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--instance", "end_of_optimsm"], "--instance: expected one of end_of_optimism"),
+        (
+            ["--instance", "end_of_optimsm"],
+            "--instance: unknown built-in 'end_of_optimsm'; did you mean 'end_of_optimism'?",
+        ),
+        (["--instance", "Soare"], "unknown built-in 'Soare'; did you mean 'soare'?"),
+        (
+            ["--instance", "bandit"],
+            "expected one of end_of_optimism, random_ball, soare, movielens",
+        ),
+        (
+            ["--instance", "end_of_optimism", "alpah=0.1"],
+            "--instance: end_of_optimism: unknown parameter 'alpah'; did you mean 'alpha'?",
+        ),
         (["--instance", "end_of_optimism", "0.2"], "expected KEY=VALUE, got '0.2'"),
-        (["--instance", "end_of_optimism", "beta=1"], "expected a key out of alpha, got 'beta'"),
+        (["--instance", "end_of_optimism", "beta=1"], "'beta'; expected one of alpha"),
         (["--instance", "end_of_optimism", "alpha=1", "alpha=2"], "alpha is given twice"),
         (["--instance", "end_of_optimism", "alpha=-1"], "alpha: expected a positive number"),
         (["--instance", "end_of_optimism", "alpha=big"], "alpha: "),
@@ -193,9 +205,10 @@ def test_study_shows_its_template(capsys, tmp_path):
     assert specification.read(path).hash == specification.default().hash
 
 
-def test_study_help_documents_its_exit_codes(capsys):
+@pytest.mark.parametrize("command", [[], ["study"]])
+def test_help_documents_the_exit_codes(capsys, command):
     with pytest.raises(SystemExit):
-        cli.main(["study", "--help"])
+        cli.main([*command, "--help"])
     shown = capsys.readouterr().out
     for code in ("0 ", "1 ", "2 ", "130 ", "143 "):
         assert f"\n  {code}" in shown

@@ -78,7 +78,23 @@ def test_a_rule_whose_allocation_improves_is_undecided(summary):
     assert one.verdict == "undecided"
     # Its shortfall of 0.3 falls as t^(-1/4), to 0.05 at 1e6 * 6^4; log-odds say a little sooner.
     assert 1e8 < float(one.needs) < 1.4e9
-    assert "still improves" in one.explanation.item()
+    needed = f"{float(one.needs):.0e}".replace("+0", "")
+    text = one.explanation.item()
+    assert text.startswith(f"needs T ≈ {needed}: its allocation can reach 70 % of Γ so far")
+    assert "still improves" in text
+
+
+@pytest.mark.parametrize(("gain", "verdict"), [(0.06, "undecided"), (0.04, "below")])
+def test_whatever_improves_by_more_than_the_region_is_not_called_below(
+    data, instance, gain, verdict
+):
+    """Even if it would take for ever at that pace: rules begin slowly, and 0.05 is the region."""
+    slow = data.sel(rule=["improving"]).copy(deep=True)
+    slow.efficiency[:] = 0.5 + gain * (np.log10(np.array(TIMES)) - 6)
+    found = convergence.summarise(slow, instance, regression=False, progress=False)
+    assert found.verdict.item() == verdict
+    if verdict == "undecided":
+        assert found.explanation.item().startswith("needs T ≈ 1e7: its allocation can reach 50 %")
 
 
 @pytest.mark.parametrize(
@@ -96,6 +112,7 @@ def test_a_fit_that_overshoots_while_the_allocation_improves_is_no_fault(
     text = found.explanation.item()
     for words in (f"can reach {reached} of Γ", "overshoots", "nothing beats Γ"):
         assert words in text
+    assert text.startswith("needs T ≈ ") == (verdict == "undecided")
     table = convergence.table(found)
     assert f"{found.relative_upper.item():.4f} †" in table
     assert "(† wholly above 1, where no rule can be in the long run" in table
@@ -181,23 +198,29 @@ def test_little_data_neither_convicts_nor_acquits_the_oracle(data, instance, reg
     found = convergence.summarise(short, instance, regression=regression, progress=False)
     assert found.verdict.item() == "undecided"
     assert found.needs.item() > 1000
+    assert found.explanation.item().startswith(f"needs T ≈ {found.needs.item():,.0f}: its rate may")
+    assert f"Oracle: undecided: needs T ≈ {found.needs.item():,.0f}: " in convergence.table(found)
     hardly = short.isel(time=slice(0, 5))
     found = convergence.summarise(hardly, instance, regression=regression, progress=False)
     assert found.verdict.item() == "undecided"
-    assert "hardly begun" in found.explanation.item()
+    # From a horizon of 200 pulls: until there is something to fit, 40 / Γ, rounded up.
+    assert found.explanation.item().startswith("needs T ≈ 5,000: the error has hardly begun")
 
 
 def test_one_replicate_decides_nothing_without_a_model(data, instance):
     single = data.isel(replicate=[0])
     found = convergence.summarise(single, instance, regression=False, progress=False)
     assert set(found.verdict.values) == {"undecided"}
+    oracle = found.sel(rule="Oracle")
+    assert oracle.explanation.item() == "needs more replicates: its rate may be 0 % to 100 % of Γ"
+    assert float(oracle.needs) == np.inf
 
 
 def test_the_prior_alone_decides_nothing():
     draws = np.abs(np.random.default_rng(0).normal(size=4000))  # of the relative rate
     evidence = convergence._Evidence(draws, 0.95)
     within = float(np.mean(evidence.at_most_optimal >= 0.95))
-    approach = convergence._Approach(1e4, np.inf, 0.5, moved=False)
+    approach = convergence._Approach(1e4, np.inf, 0.5, moved=False, improves=False)
     found = convergence._verdict(evidence, within, approach, 0.05)
     assert found["verdict"] == "undecided"
     model = rate_regression([10, 100], np.zeros((1, 2)), 1.0)

@@ -95,7 +95,7 @@ BAD = [
     (["rate", "--instance", "soare", "d=-1"], "d: "),
     (["rate", "--instance", "soare", "angle=nan"], "angle: "),
     (["rate", "--instance", "soare", "angle=1e-300"], "angle: "),
-    (["rate", "--instance", "soare", "__class__=1"], "expected a key out of"),
+    (["rate", "--instance", "soare", "__class__=1"], "expected one of d, angle"),
     (["rate", "--instance", "random_ball", "d=2", "k=3"], "seed must be given"),
     (["rate", "--instance", "random_ball", "d=2", "k=3", "seed=-1"], "seed: "),
     (["rate", "--instance", "random_ball", "d=2", "k=99999999999", "seed=1"], "k: "),

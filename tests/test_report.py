@@ -1,6 +1,7 @@
 """The report: one page that stands alone, the verdict first."""
 
 import base64
+import itertools
 import json
 import shutil
 from hashlib import sha256
@@ -127,6 +128,36 @@ def test_the_question_then_the_verdict_then_the_rest(page):
              "Specification", "Versions", "Checksums"]  # fmt: skip
     places = [text.index(words) for words in order]
     assert places == sorted(places)
+
+
+def test_every_wide_table_scrolls_by_itself(page):
+    """On a telephone the page is as wide as the screen, and no table reaches out of it."""
+    (style,) = [data for data in page.words if ".scroll" in data]
+    assert ".scroll { overflow-x: auto;" in style
+    boxes = [
+        attributes
+        for (tag, attributes), (inner, _) in itertools.pairwise(page.elements)
+        if (tag, inner) == ("div", "table")
+    ]
+    assert len(boxes) == len(page.all("table")) >= 4
+    for box in boxes:  # also with the keyboard alone, and announced by its caption
+        assert (box["class"], box["tabindex"], box["role"]) == ("scroll", "0", "region")
+        assert box["aria-label"] in page.text
+    (viewport,) = [meta for meta in page.all("meta") if meta.get("name") == "viewport"]
+    assert "width=device-width" in viewport["content"]
+
+
+def test_an_undecided_rule_says_first_what_it_needs(made, folder):
+    instance, data, _ = made
+    short = data.isel(time=slice(0, 4))
+    summary = convergence.summarise(short, instance, regression=False, progress=False)
+    (folder / "summary.nc").unlink()
+    summary.to_netcdf(folder / "summary.nc", engine="h5netcdf")
+    one = summary.sel(rule="Oracle")
+    assert one.verdict.item() == "undecided"
+    page = Page(report.render(folder))
+    assert f"Oracle undecided Needs T ≈ {one.needs.item():,.0f}: " in " ".join(page.words)
+    assert "Undecided: neither holds yet; about T pulls would tell." in page.text
 
 
 def test_numbers_are_those_of_the_summary(page, made):

@@ -625,6 +625,41 @@ def test_the_curve_is_the_union_bound_where_overlaps_vanish():
     assert float(last.log_error) == pytest.approx(logsumexp(events), rel=1e-9)
 
 
+def test_a_part_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    """Written under another name, synced, renamed; then the folder, which holds the name."""
+    steps, sync, rename = [], os.fsync, os.replace
+
+    def fsync(descriptor):
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        steps.append(("sync", path, path.read_bytes() if path.is_file() else None))
+        sync(descriptor)
+
+    def replace(source, target):
+        steps.append(("rename", Path(source), Path(target)))
+        rename(source, target)
+
+    monkeypatch.setattr(parts.os, "fsync", fsync)
+    monkeypatch.setattr(parts.os, "replace", replace)
+    parts.publish(tmp_path / "part.nc", b"content")
+    _, temporary, _ = steps[0]
+    assert temporary.name.startswith(".")
+    assert steps == [
+        ("sync", temporary, b"content"),
+        ("rename", temporary, tmp_path / "part.nc"),
+        ("sync", tmp_path, None),
+    ]
+    assert os.listdir(tmp_path) == ["part.nc"]
+
+
+def test_progress_has_a_rate_and_the_time_left():
+    with study._bar("study", 100, "round", show=True, initial=40) as bar:
+        bar.n = 70
+        bar._time = lambda: bar.start_t + 10  # its clock
+        shown = str(bar)
+    # 30 rounds in 10 s, for what was there already took no time; 30 are left.
+    assert "70.0/100 [00:10<00:10, 3.00 rounds/s]" in shown
+
+
 def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path):
     path = tmp_path / "numbers"
     path.write_text("old")

@@ -1,6 +1,7 @@
 """Where a command takes its instance from: a file, or a built-in with parameters."""
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def instance(options: argparse.Namespace) -> "Instance":
     """The instance that was asked for."""
     if options.instance:
-        return _built_in(*options.instance)
+        name, *pairs = options.instance
+        return _named(name, pairs)
     return _from_file(options.file)
 
 
@@ -46,36 +48,44 @@ def _from_file(path: Path) -> "Instance":
     return loaded
 
 
-def _built_in(name: str, *pairs: str) -> "Instance":
+def _named(name: str, pairs: list[str]) -> "Instance":
     """The built-in instance of this name with parameters given as `key=value`."""
-    if name not in BUILT_IN:
-        raise ValueError(f"--instance: expected one of {', '.join(BUILT_IN)}, got {name!r}")
-    import inspect
-
-    from bayes_feasible import instances
-
-    build = getattr(instances, name)
-    known = inspect.signature(build).parameters
     values: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals:
-            raise ValueError(f"--instance {name}: expected KEY=VALUE, got {pair!r}")
-        if key not in known:
-            raise ValueError(
-                f"--instance {name}: expected a key out of {', '.join(known)}, got {key!r}"
-            )
+            raise ValueError(f"--instance: {name}: expected KEY=VALUE, got {pair!r}")
         if key in values:
-            raise ValueError(f"--instance {name}: {key} is given twice")
+            raise ValueError(f"--instance: {name}: {key} is given twice")
         values[key] = _value(text)
+    try:
+        return built_in(name, values)
+    except ValueError as error:
+        raise ValueError(f"--instance: {error}") from error
+
+
+def built_in(name: Any, parameters: Mapping[str, Any]) -> "Instance":
+    """The built-in instance of this name; a misspelt name or parameter is told the right one."""
+    import inspect
+
+    from bayes_feasible import instances
+    from bayes_feasible._content import unknown
+
+    if name not in BUILT_IN:
+        raise ValueError(unknown("built-in", name, BUILT_IN))
+    build = getattr(instances, name)
+    known = inspect.signature(build).parameters
+    for key in parameters:
+        if key not in known:
+            raise ValueError(f"{name}: {unknown('parameter', key, known)}")
     missing = [
         key
         for key, parameter in known.items()
-        if parameter.default is parameter.empty and key not in values
+        if parameter.default is parameter.empty and key not in parameters
     ]
     if missing:
-        raise ValueError(f"--instance {name}: {', '.join(missing)} must be given, as KEY=VALUE")
-    return build(**values)
+        raise ValueError(f"{name}: {', '.join(missing)} must be given")
+    return build(**parameters)
 
 
 def _value(text: str) -> int | float | str:

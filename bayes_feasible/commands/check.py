@@ -17,8 +17,8 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         "that the recommendation is wrong, the likeliest mistake, and the rate that the "
         "allocation of the pulls can reach at best, beside the rate of the optimal one.",
         epilog="The table of pulls has a column arm (names or indices), a column reward, and one "
-        "for each constraint, under its name. Example: bayes-feasible check drug.toml --history "
-        "pulls.csv",
+        "for each constraint, under its name; netCDF has variables of these names. Example: "
+        "bayes-feasible check drug.toml --history pulls.csv",
     )
     check.add_argument(
         "problem",

@@ -49,7 +49,7 @@ def nuts_hard(task: Task) -> Drawn:
 def nuts_smooth(task: Task) -> Drawn:
     """PyMC's NUTS on a blurred set."""
     model, options = _smooth(task)
-    return _stepped(task, model, pm.NUTS, **options)
+    return _told(task, _stepped(task, model, pm.NUTS, **options))
 
 
 def nutpie_hard(task: Task) -> Drawn:
@@ -59,12 +59,18 @@ def nutpie_hard(task: Task) -> Drawn:
 
 def nutpie_smooth(task: Task) -> Drawn:
     """The NUTS of nutpie on a blurred set."""
-    return _nutpie(task, *_smooth(task))
+    return _told(task, _nutpie(task, *_smooth(task)))
 
 
 def _smooth(task: Task) -> tuple[pm.Model, dict[str, Any]]:
     options = {"softness": SOFTNESS, **task.options}
     return task.whitened("smooth", softness=options.pop("softness")), options
+
+
+def _told(task: Task, drawn: Drawn) -> Drawn:
+    """With the softness beside the share of draws outside, which it decides."""
+    softness = float(task.options.get("softness", SOFTNESS))
+    return drawn._replace(attributes={**drawn.attributes, "softness": softness})
 
 
 def _stepped(task: Task, model: pm.Model, kind: Callable[..., Any], **options: Any) -> Drawn:

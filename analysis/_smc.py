@@ -109,8 +109,8 @@ def hard(task: Task) -> Drawn:
 def graded(task: Task) -> Drawn:
     """The union at once."""
     options = {"threshold": UNION_THRESHOLD, "sharpness": SHARPNESS, **task.options}
-    model = task.whitened("graded", sharpness=options.pop("sharpness"))
-    return _union(task, model, options)
+    sharpness = options.pop("sharpness")
+    return _union(task, task.whitened("graded", sharpness=sharpness), options, sharpness=sharpness)
 
 
 def events(task: Task) -> Drawn:
@@ -132,8 +132,17 @@ def events(task: Task) -> Drawn:
     drawn, totals = _components.combine(task, parts, np.delete(expected, chosen), compiling)
     assert drawn.components is not None
     components = drawn.components.assign(stages=(("component", "chain"), np.array(stages)))
-    attributes = {**drawn.attributes, **_over_runs(totals), **_shared_error(components)}
+    attributes = {
+        **drawn.attributes,
+        **_over_runs(totals),
+        **_shared_error(components),
+        **_settings(kernel, sharpness=sharpness),
+    }
     return drawn._replace(attributes=attributes, components=components)
+
+
+def _settings(kernel: "_Kernel", **more: float) -> dict[str, float]:
+    return {"particles": kernel.draws, "threshold": float(kernel.threshold), **more}
 
 
 def _shared_error(components: xr.Dataset) -> dict[str, float]:
@@ -147,7 +156,7 @@ def _shared_error(components: xr.Dataset) -> dict[str, float]:
     return {"log_probability_standard_error": float((share * components.standard_error).sum())}
 
 
-def _union(task: Task, model: pm.Model, options: dict[str, Any]) -> Drawn:
+def _union(task: Task, model: pm.Model, options: dict[str, Any], **more: float) -> Drawn:
     kernel, compiling = _kernel(task, model, options)
     runs = [_run(kernel, task.generator(200, chain)) for chain in range(task.chains)]
     draws, logs = [], []
@@ -168,8 +177,8 @@ def _union(task: Task, model: pm.Model, options: dict[str, Any]) -> Drawn:
         },
         coords={"chain": np.arange(task.chains), "stage": np.arange(longest)},
     ).assign(log_evidence=("chain", [run["log_evidence"] for run in runs]))
-    attributes = {"compile_seconds": compiling, **_over_runs(np.array(logs))}
-    return Drawn(np.array(draws), statistics, attributes)
+    measured = {**_over_runs(np.array(logs)), **_settings(kernel, **more)}
+    return Drawn(np.array(draws), statistics, {"compile_seconds": compiling, **measured})
 
 
 def _kernel(task: Task, model: pm.Model, options: dict[str, Any]) -> tuple[_Kernel, float]:

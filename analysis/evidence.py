@@ -139,20 +139,24 @@ def log_error(
         counted once; draws from Laplace's approximation at the global mode measure the whole.
         Right however rare the event is, and the method to use. Where a model learns scales, and
         given these its parameters are Gaussian, the scales are integrated out on a grid instead,
-        which is exact for each event; only overlaps are left to draws.
+        which is exact for each event; only overlaps are left to draws. Refused where the weights
+        have heavy tails (Pareto k-hat of 0.7 or more) or few count (ESS/n below 0.1), and where a
+        scale is too uncertain for a grid.
     ``"global"``
         The same with the Gaussian at the global mode cut to each event. Good near the centre;
         refused in the tail, where the posterior has another curvature.
     ``"smc"``
         `pm.sample_smc` for each event that matters, on the graded form, and a last step to the
-        hard set (`samplers.sample_alternative` with `smc_events`). Options: `threshold`,
-        `sharpness`.
+        hard set (`samplers.sample_alternative` with `smc_events`), four populations of a quarter
+        of the `draws` each. Options: `threshold` (0.9) and `sharpness` (4), see there. Refused
+        where no particle arrives, or the populations differ by more than half a nat.
     ``"component"``
         NUTS on the component form of each event that matters, its probability by a bridge
-        (Meng and Wong, Statistica Sinica 1996) to the form's own standard normal. Option: `tune`.
+        (Meng and Wong, Statistica Sinica 1996) to the form's own standard normal. Option: `tune`
+        (1000). Refused after any divergence, with an R-hat above 1.01 or an error above half a nat.
     ``"frequency"``
-        The share of NUTS draws of the unrestricted model that lie in the set. Refused where too
-        few do. Option: `tune`.
+        The share of NUTS draws of the unrestricted model that lie in the set. Option: `tune`
+        (1000). Refused where fewer than 50 effective draws do, and by the chains as above.
 
     Parameters
     ----------
@@ -228,10 +232,15 @@ def _by_expansion(
         and not functions.bounded
         and scales.is_gaussian(functions, summits[0], scale_places)
     ):
-        found = scales.measure(functions, summits[0], scale_places, alternative, draws, rng)
+        way, names = "local, scales by quadrature", alternative.events
+        try:
+            found = scales.measure(functions, summits[0], scale_places, alternative, draws, rng)
+        except scales.NoGrid as reason:
+            nothing = Evidence(np.nan, np.inf, way, names, np.full(len(names), np.nan))
+            raise Refused(f"{way}: {reason}", nothing) from None
         return Evidence(
-            found.value, found.standard_error, "local, scales by quadrature",
-            alternative.events, found.log_probabilities, {"efficiency": found.efficiency},
+            found.value, found.standard_error, way, names, found.log_probabilities,
+            {"efficiency": found.efficiency},
         )  # fmt: skip
     whole = log_whole(functions, summits, draws, rng)
     part, log_integrals = _union(functions, summits, alternative, method, draws, rng)

@@ -79,8 +79,11 @@ def sample_alternative(
         A model of this package with the same problem whose posterior is sampled instead of that
         of `linear_gaussian`, such as `models.logistic(history)`. The exact samplers refuse it.
     **options
-        `softness` for the smooth form; `sharpness`, `threshold` and `particles` for SMC;
-        `target_accept` for NUTS.
+        `softness` (0.01) for the smooth form, in posterior standard deviations, and `sharpness`
+        (4) for the graded one, see `models.alternative`; `target_accept` for NUTS. For SMC
+        `particles` of each chain's population (as many as `draws`), and `threshold`, the share of
+        them that stays effective from one stage to the next (0.9 for `smc_events`, whose
+        log-probability is within 0.2 at -40 and 0.5 at -400 so; 0.5, PyMC's own, for the others).
 
     Returns
     -------
@@ -90,7 +93,8 @@ def sample_alternative(
         `outside` (the share of draws outside the set, which the smooth form lets out), `seconds`
         (of sampling) and `compile_seconds`, `seed`, the versions; where the sampler has
         them `divergences`, `bfmi`, `log_probability` with `log_probability_standard_error` and
-        its degrees of freedom `log_probability_freedom`.
+        its degrees of freedom `log_probability_freedom`; and the options of the smooth form and
+        of SMC that were used.
 
     Raises
     ------

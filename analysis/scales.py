@@ -21,8 +21,13 @@ NEGLIGIBLE = 40.0  # the grid ends where the density has fallen by e^-40
 SPACING = 0.4  # in standard deviations; for smooth densities on the line this is exact to 1e-20
 COARSE = 65  # nodes while the ends are looked for
 MOST_NODES = 20_000
+TINIEST = 1e-250  # a precision whose root has a square that is a number
 DOUBLINGS = 60
 CHUNK = 2_000_000  # numbers in one array of covariances
+
+
+class NoGrid(ValueError):
+    """A scale is so uncertain that no grid holds its posterior; the message says of what."""
 
 
 def scale_coordinates(density: Density) -> NDArray[np.int64] | None:
@@ -113,8 +118,18 @@ def grid(
             break
         ends = np.where(short, 1.5 * ends, ends)
     number = int(np.ptp(ends) / (SPACING * min(width, _narrowest(curves, nodes)))) + 1
-    nodes = centre + np.linspace(ends[0], ends[1], min(max(number, COARSE), MOST_NODES))
+    if short.any() or number > MOST_NODES:
+        raise NoGrid(_no_grid(block))
+    nodes = centre + np.linspace(ends[0], ends[1], max(number, COARSE))
     return _given_scales(density, mode, block, coordinate, nodes)
+
+
+def _no_grid(block: int) -> str:
+    whose = "reward" if block == 0 else f"cost {block - 1}"
+    return (
+        f"the scale of the noise of {whose} is too uncertain for a grid; more pulls or a larger "
+        "prior_pulls will help"
+    )
 
 
 def _narrowest(curves: list[Array], nodes: Array) -> float:
@@ -132,9 +147,14 @@ def _given_scales(density: Density, mode: Mode, block: int, coordinate: int, nod
     place = density.parameters[block]
     points = np.tile(mode.at, (len(nodes), 1))
     points[:, coordinate] = nodes
-    slope, curvature = density.bends(points)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # told below
+        slope, curvature = density.bends(points)
     slope, curvature = slope[:, place], curvature[:, place[:, np.newaxis], place]
+    if not np.all(np.abs(curvature) < 1.0 / TINIEST):
+        raise NoGrid(_no_grid(block))
     values, axes = np.linalg.eigh(curvature)
+    if not np.all(values > TINIEST):
+        raise NoGrid(_no_grid(block))
     root = axes / np.sqrt(values)[:, np.newaxis, :]
     mean = points[:, place] + np.einsum("nfa,nga,ng->nf", root, root, slope)
     points[:, place] = mean

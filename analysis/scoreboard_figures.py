@@ -34,7 +34,12 @@ def all_figures(
     posterior: Posterior,
     alternative: Alternative,
 ) -> dict[str, Figure]:
-    """Every figure by its name; the plane only where there are two features."""
+    """Every figure by its name; the plane only where there are two features.
+
+    None where every sampler broke off.
+    """
+    if not _drawn(trees):
+        return {}
     drawn = {
         "ranks": ranks(scoreboard, trees),
         "ess_evolution": ess_evolution(scoreboard, trees),

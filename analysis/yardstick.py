@@ -199,7 +199,10 @@ def occupancies(
     if varies.any():
         own = array_stats.ess(inside[varies].astype(float), method="mean")
         size[varies] = np.where(np.isfinite(own), own, size[varies])
-    error = np.hypot(np.sqrt(np.maximum(expected * (1.0 - expected), 1e-12) / size), expected_error)
+    # Where next to no draw, or next to every one, belongs to an event, one effective draw that does
+    # not do so is one standard error.
+    variance = np.maximum(expected * (1.0 - expected), 1.0 / size) / size
+    error = np.hypot(np.sqrt(variance), expected_error)
     with np.errstate(divide="ignore", invalid="ignore"):
         lack = np.where(
             expected[:, np.newaxis] > 0, np.maximum(1.0 - share / expected[:, np.newaxis], 0), 0.0

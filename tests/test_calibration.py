@@ -187,8 +187,10 @@ def test_probabilities_stated_too_low_are_found_out():
     assert "NOT calibrated" in reliability.reliability_table(table)
 
 
-# Every sampler there is, where the alternative set is one piece that is not rare. There even a wall
-# does not make NUTS wrong: a trajectory that hits it ends, which is slow, but has the right law.
+# Every sampler there is, where the alternative set is one piece that is not rare. NUTS on the hard
+# form passes there, as theory says of its stationary law: a trajectory that hits the wall ends, and
+# the next state is taken from what it had before, whichever state of it was the start. Theory does
+# not say that it gets anywhere: where the set is rare or in pieces, the scoreboard condemns it.
 LEAKS = ("nutpie_smooth", "nuts_smooth")
 
 

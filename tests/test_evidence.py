@@ -1,6 +1,7 @@
 """Log-probabilities of error from PyMC models, against quadrature, closed forms and brute force."""
 
 import numpy as np
+import pymc as pm
 import pytest
 from helpers import closed_form, noise, z_bound
 from planar import events_of, log_plane_integral, log_union, logistic_density
@@ -10,10 +11,12 @@ from scipy.special import expit, log_expit, logsumexp
 import bayes_feasible as bf
 from bayes_feasible import models
 from bayes_feasible.analysis import density as density_module
+from bayes_feasible.analysis import scales
 from bayes_feasible.analysis.density import density
-from bayes_feasible.analysis.evidence import METHODS, Refused, log_error
+from bayes_feasible.analysis.evidence import METHODS, Evidence, Refused, judge, log_error
 from bayes_feasible.analysis.expansion import (
     HalfSpaces,
+    Weighted,
     event_modes,
     fitted,
     global_modes,
@@ -186,7 +189,8 @@ def test_without_constraints_and_with_one_that_never_binds():
 def test_a_bounded_parameter_set_is_respected_or_refused():
     arms, noises = np.arange(60) % 3, np.random.default_rng(3).standard_normal((2, 60))
     model = None
-    for radius in (2.0, 1.05, 0.3):
+    refusals = {0.3: "only 0.76 % of the draws", 0.05: "no draw lies within the parameter_radius"}
+    for radius in (2.0, 1.05, *refusals):
         problem = bf.Problem(ARMS, 0.5, parameter_radius=radius)
         rewards, costs = ARMS[arms] @ [0.9, 0.3] + noises[0], ARMS[arms] @ [-0.2, 0.1] + noises[1]
         posterior = bf.Posterior.from_history(problem, arms, rewards, costs)
@@ -194,13 +198,45 @@ def test_a_bounded_parameter_set_is_respected_or_refused():
             model = models.linear_gaussian(posterior)
         models.observe(model, posterior)
         alternative = bf.Alternative(problem, 0)
-        if radius < 1:
-            with pytest.raises(Refused, match=r"% of the draws|parameter_radius"):
+        if radius in refusals:
+            with pytest.raises(Refused, match=refusals[radius]):
                 log_error(model, alternative, seed=6)
             continue
         found, exact = log_error(model, alternative, seed=6), alternative.log_probability(posterior)
         error = np.hypot(found.standard_error, exact.standard_error)
         assert abs(found.value - exact.value) < z_bound(2, FALSE_ALARM) * error
+
+
+def test_before_any_pull_it_is_the_prior_that_is_measured(gaussian, logistic):
+    """The prior of the parameters is the same Gaussian in both models."""
+    for model, problem in ((gaussian, target("b", -4)[1].problem), (logistic, logistic_problem())):
+        nothing, alternative = bf.Posterior(problem), bf.Alternative(problem, 0)
+        models.observe(model, nothing)
+        exact, found = alternative.log_probability(nothing), log_error(model, alternative, seed=7)
+        error = np.hypot(found.standard_error, exact.standard_error)
+        assert abs(found.value - exact.value) < z_bound(2, FALSE_ALARM) * error
+
+
+@pytest.mark.parametrize(
+    ("shape", "least", "reason"),
+    [
+        (0.3, 0.0, None),
+        (1.0, 100.0, r"tails too heavy for an average \(Pareto k-hat 0\.9"),
+        (1.5, 0.0, "only 0.26 % of the draws of the set count, 10 % will do"),
+    ],
+)
+def test_weights_that_cannot_carry_an_average_are_refused(shape, least, reason):
+    """Weights at the quantiles of Pareto's law, of finite variance below a shape of 0.5."""
+    number = 1000
+    log_weights = np.log(least + ((np.arange(number) + 0.5) / number) ** -shape)
+    weighted = Weighted(log_weights, np.zeros(number, dtype=int), np.ones((number, 1), dtype=bool))
+    evidence = Evidence(-1.0, weighted.standard_error, "local", ["only"], np.array([-1.0]))
+    if reason is None:
+        judge(evidence, "the set", weighted)
+        return
+    with pytest.raises(Refused, match=reason) as refusal:
+        judge(evidence, "the set", weighted)
+    assert refusal.value.evidence is evidence
 
 
 def test_a_candidate_that_nothing_can_make_wrong():
@@ -236,7 +272,7 @@ def unknown():
     return models.unknown_noise(gaussian_history(20, seed=1))
 
 
-@pytest.mark.parametrize("pulls", [4, 20, 300, 2000])
+@pytest.mark.parametrize("pulls", [0, 4, 20, 300, 2000])
 def test_unknown_scales_give_the_events_of_student_in_closed_form(unknown, pulls):
     history = gaussian_history(pulls, seed=1)
     models.observe(unknown, history)
@@ -259,6 +295,23 @@ def test_unknown_scales_give_the_events_of_student_in_closed_form(unknown, pulls
     )
     assert found.method == "local, scales by quadrature"
     assert logsumexp(expected) - np.log(4) < found.value < logsumexp(expected) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("prior_pulls", "most_nodes"), [(0.01, scales.MOST_NODES), (4.0, 50)], ids=["range", "nodes"]
+)
+def test_scales_too_uncertain_for_a_grid_are_refused(unknown, prior_pulls, most_nodes, monkeypatch):
+    """With such a prior and no pulls, e^8000 is a probable scale; or a grid of few nodes."""
+    models.observe(unknown, gaussian_history(0, seed=1))
+    monkeypatch.setattr(scales, "MOST_NODES", most_nodes)
+    with unknown:
+        pm.set_data({"prior_pulls": prior_pulls})
+    try:
+        with pytest.raises(Refused, match=r"quadrature: the scale of .* is too uncertain"):
+            log_error(unknown, bf.Alternative(gaussian_history(0, seed=1).problem, 0))
+    finally:
+        with unknown:
+            pm.set_data({"prior_pulls": 4.0})
 
 
 def test_unknown_scales_give_the_union_of_brute_force(unknown):

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from helpers import z_bound
+import xarray as xr
+from helpers import gaussian_draws, z_bound
 from scipy import stats
 from test_evidence import (
     FALSE_ALARM,
@@ -14,6 +15,7 @@ from test_evidence import (
 
 import bayes_feasible as bf
 from bayes_feasible import models
+from bayes_feasible.analysis import sampled
 from bayes_feasible.analysis._bridge import bridge
 from bayes_feasible.analysis.evidence import Refused, log_error
 from bayes_feasible.analysis.targets import target
@@ -39,6 +41,120 @@ def test_a_bridge_between_gaussians_has_the_known_ratio_and_an_honest_error():
 
 def test_a_bridge_of_equal_weights_is_exact():
     assert bridge(np.full((4, 10), -700.0), np.full(40, -700.0)) == (-700.0, 0.0)
+
+
+# --- What is refused, on draws that are right and on the same made wrong.
+
+
+@pytest.fixture(scope="module")
+def gaussian():
+    """One model for the targets a and b; each test gives it data."""
+    return models.linear_gaussian(target("a", -4)[0])
+
+
+def _chains(parameters, **more):
+    """Draws (chain, draw, block, feature) as nutpie would give them."""
+    dims = ("chain", "draw")
+    values = {
+        "theta_reward": ((*dims, "feature"), parameters[:, :, 0]),
+        "theta_cost": ((*dims, "constraint", "feature"), parameters[:, :, 1:]),
+        **{name: (dims, value) for name, value in more.items()},
+    }
+    return xr.Dataset(values), xr.Dataset({"diverging": (dims, np.zeros(parameters.shape[:2]))})
+
+
+def _apart(drawn, statistics):
+    """One chain half a standard deviation off, where no event asks anything."""
+    free = drawn["theta_cost"][..., 1]
+    drawn["theta_cost"][0, ..., 1] += 0.5 * free.std()
+
+
+def _diverged(drawn, statistics):
+    statistics["diverging"][2, 5] = 1
+
+
+def _uneven(drawn, statistics):
+    """Weights nothing like those of the standard normal: there is nothing to bridge."""
+    drawn["log_weight"] += 100.0 + 10.0 * np.random.default_rng(0).standard_normal((4, 1000))
+
+
+REFUSALS = [
+    (None, None),
+    (_apart, r"{}: the chains disagree \(R-hat 1\.\d+, at most 1\.01 will do\)"),
+    (_diverged, "{}: 1 transitions diverged"),
+]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [*REFUSALS, (_uneven, r"{}: the standard error is .* nats, at most 0\.5 will do")],
+)
+def test_components_are_refused_where_their_chains_are_wrong(spoil, reason, gaussian, monkeypatch):
+    """Under the Gaussian model a component is a standard normal, so independent draws are right."""
+    posterior, alternative = target("a", -40)
+
+    def independent(model, draws, tune, seed, progress, names):
+        rng = np.random.default_rng(seed)
+        white = xr.Dataset({"whitened": (("chain", "draw", "parameter", "axis"),
+                                         rng.standard_normal((4, draws // 4, 2, 2)))})  # fmt: skip
+        parameters, log_weight = sampled.event_map(model)(white)
+        found = _chains(parameters, log_weight=log_weight)
+        if spoil:
+            spoil(*found)
+        return found
+
+    monkeypatch.setattr(sampled, "nuts", independent)
+    models.observe(gaussian, posterior)
+    if reason is None:
+        found = log_error(gaussian, alternative, "component", draws=4000)
+        exact = alternative.log_probability(posterior)
+        error = np.hypot(found.standard_error, exact.standard_error)
+        assert abs(found.value - exact.value) < z_bound(1, FALSE_ALARM) * error
+        return
+    with pytest.raises(Refused, match=reason.format("component")) as refusal:
+        log_error(gaussian, alternative, "component", draws=4000)
+    assert np.isfinite(refusal.value.evidence.value)
+
+
+@pytest.mark.parametrize(
+    ("goal", "spoil", "reason"),
+    [
+        *((-4, *one) for one in REFUSALS),
+        (-40, None, r"{}: the set was hit 0 times in 20000 draws, worth 0 independent ones; 50"),
+    ],
+)
+def test_frequencies_are_refused_where_they_are_rare_or_their_chains_wrong(
+    goal, spoil, reason, gaussian, monkeypatch
+):
+    posterior, alternative = target("b", goal)
+
+    def independent(model, draws, tune, seed, progress, names):
+        rng = np.random.default_rng(seed)
+        found = _chains(gaussian_draws(posterior, draws, rng).reshape(4, -1, 2, 2))
+        if spoil:
+            spoil(*found)
+        return found
+
+    monkeypatch.setattr(sampled, "nuts", independent)
+    models.observe(gaussian, posterior)
+    if reason is None:
+        found = log_error(gaussian, alternative, "frequency")
+        exact = alternative.log_probability(posterior)
+        assert abs(found.value - exact.value) < z_bound(1, FALSE_ALARM) * found.standard_error
+        return
+    with pytest.raises(Refused, match=reason.format("frequency")):
+        log_error(gaussian, alternative, "frequency")
+
+
+def test_smc_is_refused_where_no_particle_arrives_or_the_populations_differ(gaussian, monkeypatch):
+    """Steps so long that no particle survives them; and less tolerance than 1000 particles have."""
+    posterior, alternative = target("a", -40)
+    models.observe(gaussian, posterior)
+    with pytest.raises(Refused, match="smc: SMC: no particle is inside the set at the end"):
+        log_error(gaussian, alternative, "smc", draws=1000, threshold=0.05)
+    monkeypatch.setattr(sampled, "MOST_ERROR", 1e-3)
+    with pytest.raises(Refused, match=r"smc: the standard error is .* nats, at most 0\.001 will"):
+        log_error(gaussian, alternative, "smc", draws=1000)
 
 
 @pytest.fixture(scope="module")

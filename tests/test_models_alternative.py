@@ -168,6 +168,29 @@ def test_the_smooth_potential_has_a_gradient_everywhere_and_becomes_the_hard_one
     assert inside_seen == {True, False}
 
 
+def test_the_bias_of_the_smooth_potential_is_what_its_description_says():
+    """On a line, by summing the density: the share outside is about softness times distance."""
+    this, distance = bf.Problem([[1.0], [2.0]]), 9.0  # log P = -43
+    sums = np.array([-distance * np.sqrt(1001), 0.0])
+    posterior = bf.Posterior.from_sums(this, [1000, 0], sums, np.empty((2, 0)))
+    alternative = bf.Alternative(this, 0)  # wrong where the parameter is positive
+    model = models.alternative(
+        models.linear_gaussian(posterior), alternative, "smooth",
+        reference=models.Reference.from_posterior(posterior),
+    )  # fmt: skip
+    function = compiled(model)
+    theta = np.linspace(-14.0, 5.0, 1901) / np.sqrt(1001)
+
+    def outside(softness):
+        pm.set_data({"softness": softness}, model)
+        weights = special.softmax([float(function({"theta_reward": [one]})) for one in theta])
+        return weights[theta < 0].sum()
+
+    for softness in (0.02, 0.04):
+        assert 0.5 < outside(softness) / (softness * distance) < 1
+    assert outside(0.5) > 0.99
+
+
 def distance(alternative, posterior, theta, events):
     """Least Mahalanobis distance to an event, by a cone solver."""
     mean, covariance = closed_form(posterior)

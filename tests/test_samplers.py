@@ -12,6 +12,7 @@ from scipy import stats
 
 import bayes_feasible as bf
 from bayes_feasible import models
+from bayes_feasible._atomic import write_netcdf
 from bayes_feasible.analysis import _components, _smc, samplers
 from bayes_feasible.analysis._tasks import Task
 from bayes_feasible.analysis.samplers import SamplerError, sample_alternative
@@ -32,10 +33,10 @@ def _reference(posterior, alternative, seed=99):
 
 
 def _round_trip(tree, path):
-    tree.to_netcdf(path, engine="h5netcdf")
+    write_netcdf(path, tree)
     with xr.open_datatree(path, engine="h5netcdf") as stored:
         stored = stored.load()
-    assert stored.attrs.keys() == tree.attrs.keys()
+    assert stored.attrs == tree.attrs
     for group in tree.children:
         xr.testing.assert_identical(stored[group].to_dataset(), tree[group].to_dataset())
 
@@ -204,6 +205,11 @@ def test_events_that_overlap_are_put_together_to_the_union():
     left = drawn.parameters.reshape(-1, *drawn.parameters.shape[2:])
     assert drawn.parameters.shape[:2] == (chains, size)
     assert same_law(alternative, left, every[inside], FALSE_ALARM)
+    with pytest.MonkeyPatch.context() as patch:  # as if events did not overlap
+        patch.setattr(_components, "_inverse_count", lambda _, part: np.ones(part.draws.shape[:2]))
+        wrong = _components.combine(task, parts, np.delete(logs, chosen), 0.0)[0]
+    wrong_draws = wrong.parameters.reshape(left.shape)
+    assert not same_law(alternative, wrong_draws, every[inside], FALSE_ALARM)
     truth = np.log(inside.mean())
     own = drawn.attributes["log_probability_standard_error"]
     rejection = np.sqrt((1 - inside.mean()) / inside.sum())
@@ -262,6 +268,32 @@ def _check_component(tree, posterior, alternative):
     assert alternative.contains(draws.theta_reward, draws.theta_cost).all()
 
 
+@pytest.mark.parametrize("wrong", [None, "mean", "log P", "divergence"])
+def test_what_is_promised_of_components_can_fail(wrong, four_events):
+    """Exact draws pass for those of NUTS, until something is wrong with them."""
+    tree = sample_alternative(*four_events, seed=1, progress=False)
+    tree.attrs["divergences"] = 1 if wrong == "divergence" else 0
+    if wrong == "mean":
+        cost = tree["posterior"]["theta_cost"]
+        cost[..., 1] += 0.15 * cost[..., 1].std()  # nothing is asked of this coordinate
+    if wrong == "log P":
+        tree.attrs["log_probability"] += 0.01
+    if wrong is None:
+        _check_component(tree, *four_events)
+        return
+    with pytest.raises(AssertionError):
+        _check_component(tree, *four_events)
+
+
+@pytest.mark.parametrize(("kind", "goal"), REGIMES)
+def test_the_exact_step_is_right_in_all_regimes(kind, goal):
+    posterior, alternative = target(kind, goal)
+    tree = sample_alternative(posterior, alternative, "exact_step", progress=False)
+    tree.attrs["divergences"] = 0  # it has no trajectories
+    _check_component(tree, posterior, alternative)
+    assert np.all(convergence(coordinates(_draws(tree)))["ess_bulk"] > 0.8 * 4000)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["nutpie_component", "nuts_component"])
 @pytest.mark.parametrize(("kind", "goal"), REGIMES)
@@ -294,6 +326,8 @@ def test_smc_measures_what_is_not_rare(four_events, tmp_path):
     assert tree.attrs["log_probability"] == pytest.approx(truth, abs=0.3)
     assert tree["sample_stats"]["beta"].dtype == float
     assert float(tree["sample_stats"]["beta"].max()) == 1.0
+    settings = {"particles": 500, "threshold": 0.5, "sharpness": 4.0}
+    assert settings.items() <= tree.attrs.items()
     _round_trip(tree, tmp_path / "smc.nc")
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 import bayes_feasible as bf
 from bayes_feasible import cli
-from bayes_feasible.analysis import samplers, scoreboard, scoreboard_figures, yardstick
+from bayes_feasible.analysis import _mcmc, samplers, scoreboard, scoreboard_figures, yardstick
 from bayes_feasible.analysis.targets import target
 from bayes_feasible.commands import _state
 
@@ -123,6 +123,21 @@ def _leaking(state):
     return draws
 
 
+def _leaking_a_little(state):
+    """One draw of 4000 outside the set."""
+    draws = _exact(*state).copy(deep=True)
+    draws.theta_reward[0, 7], draws.theta_cost[0, 7] = state[0].mean_reward, state[0].mean_cost
+    return draws
+
+
+def _slightly_apart(state):
+    """One chain of four off by two fifths of a standard deviation, where nothing is asked."""
+    draws = _exact(*state).copy(deep=True)
+    free = draws.theta_cost[..., 1]
+    draws.theta_cost[0, ..., 1] += 0.4 * free.std()
+    return draws
+
+
 def _frozen(state):
     """One chain that never moves."""
     draws = _exact(*state).copy(deep=True)
@@ -142,6 +157,8 @@ def _frozen(state):
         (_widened, "a", "condemned", "the distribution of coordinate"),
         (_sticky, "a", "doubtful", "effective draws, 400 are needed"),
         (_leaking, "a", "condemned", "5 % of the draws lie outside the alternative set"),
+        (_leaking_a_little, "a", "doubtful", "0.025 % of the draws lie outside"),
+        (_slightly_apart, "a", "doubtful", "R-hat 1.02: chains disagree"),
         (_frozen, "a", "condemned", "R-hat inf"),
     ],
 )
@@ -177,6 +194,27 @@ def test_what_the_sampler_says_of_itself_is_judged(attributes, verdict, reason, 
         attributes["log_probability"] += alternative.log_probability(posterior).value
     given, text, _ = _judged(_tree(_exact(*one_event), **attributes), one_event)
     assert (given, reason in text) == (verdict, True), text
+
+
+def test_divergences_and_energies_are_read_from_the_chains():
+    """A chain whose energy wanders slowly has a low BFMI, and the worst chain counts."""
+    noise = np.random.default_rng(5).standard_normal((4, 1000))
+    diverging = np.zeros((4, 1000), dtype=bool)
+
+    def figures(energy):
+        dims = ("chain", "draw")
+        return _mcmc.trajectory_figures(
+            xr.Dataset({"diverging": (dims, diverging), "energy": (dims, energy)})
+        )
+
+    # Of independent energies the expected BFMI is 2, with a standard deviation of about 0.1.
+    assert figures(noise)["bfmi"] > 1.5
+    assert figures(noise)["divergences"] == 0
+    slow = noise.copy()
+    slow[2] = np.cumsum(noise[2])
+    assert figures(slow)["bfmi"] < scoreboard.BFMI
+    diverging[1, [3, 5, 7]] = True
+    assert figures(noise)["divergences"] == 3
 
 
 def test_the_reason_begins_with_the_worst_and_names_no_more_than_three(four_events):
@@ -320,6 +358,19 @@ def test_files_are_written_and_read_back(board, four_events, tmp_path):
         xr.testing.assert_identical(
             stored["posterior"].to_dataset().load(), trees["exact"]["posterior"].to_dataset()
         )
+
+
+def test_a_board_on_which_every_sampler_broke_off_is_saved_without_figures(four_events, tmp_path):
+    posterior, alternative = four_events
+    bad = xr.DataTree.from_dict({"posterior": xr.Dataset()})
+    bad.attrs = {"sampler": "smc_hard", "error": "SMC: no particle to go on with"}
+    result = scoreboard.judge({"smc_hard": bad}, *four_events)
+    paths = scoreboard.save(
+        result, {"smc_hard": bad}, tmp_path, posterior=posterior, alternative=alternative
+    )
+    assert [path.name for path in paths] == ["scoreboard.nc", "smc_hard.nc"]
+    with xr.open_datatree(paths[1], engine="h5netcdf") as stored:
+        assert stored.attrs["error"] == bad.attrs["error"]
 
 
 def test_figures_name_their_axes_and_samplers(board, four_events):

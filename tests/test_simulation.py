@@ -4,6 +4,7 @@ import itertools
 import json
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -161,7 +162,7 @@ class LazyFuture(Future):
 
 def test_the_same_numbers_wherever_the_work_runs(instance, result):
     run = partial(bf.simulate, instance, RULES, 300, 6, [10, 50, 300], 1)
-    with ProcessPoolExecutor(2) as pool:
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
         xr.testing.assert_identical(run(pool), result)
     with ThreadPoolExecutor(3) as pool:
         xr.testing.assert_identical(run(pool), result)
@@ -266,7 +267,7 @@ def test_a_rule_of_the_users_own(instance):
     rules = {"greedy": Greedy, "BLFAIPS": bf.BLFAIPS}
     result = bf.simulate(instance, rules, 100, 4, [20, 100], executor=False)
     assert np.all(result.sel(rule="greedy").allocation > 0)
-    with ProcessPoolExecutor(2) as pool:
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
         xr.testing.assert_identical(
             bf.simulate(instance, rules, 100, 4, [20, 100], 0, pool), result
         )

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from bayes_feasible.design import g_optimal as g_optimal
     from bayes_feasible.files import load as load
     from bayes_feasible.files import save as save
+    from bayes_feasible.films import FilmTable as FilmTable
+    from bayes_feasible.films import read_film_table as read_film_table
+    from bayes_feasible.films import read_films as read_films
     from bayes_feasible.history import History as History
     from bayes_feasible.instance import Instance as Instance
     from bayes_feasible.posterior import Posterior as Posterior
     from bayes_feasible.problem import Problem as Problem
     from bayes_feasible.rate import exponents as exponents
     from bayes_feasible.rate import optimal_rate as optimal_rate
-    from bayes_feasible.ratings import FilmTable as FilmTable
-    from bayes_feasible.ratings import read_film_table as read_film_table
-    from bayes_feasible.ratings import read_films as read_films
     from bayes_feasible.ratings import read_ratings as read_ratings
     from bayes_feasible.rule import Rule as Rule
     from bayes_feasible.rules import BLFAIPS as BLFAIPS
@@ -52,7 +52,7 @@ _HOME = {
     "Alternative": "alternative",
     "BLFAIPS": "rules",
     "BestResponse": "rules",
-    "FilmTable": "ratings",
+    "FilmTable": "films",
     "FixedAllocation": "rules",
     "GOptimal": "rules",
     "History": "history",
@@ -71,8 +71,8 @@ _HOME = {
     "g_optimal": "design",
     "load": "files",
     "optimal_rate": "rate",
-    "read_film_table": "ratings",
-    "read_films": "ratings",
+    "read_film_table": "films",
+    "read_films": "films",
     "read_ratings": "ratings",
     "save": "files",
     "simulate": "simulation",

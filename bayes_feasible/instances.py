@@ -244,7 +244,7 @@ def _films() -> pd.DataFrame:
 
 def _films_of(table: Any) -> pd.DataFrame:
     """The films of a table from `bayes_feasible.ratings`, in the same form."""
-    from bayes_feasible.ratings import genre_lists, scored_films, unique_titles
+    from bayes_feasible.films import genre_lists, scored_films, unique_titles
 
     films = scored_films(table)
     return pd.DataFrame(

@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import bayes_feasible as bf
-from bayes_feasible import _lines, ratings
+from bayes_feasible import _film_files, _lines, films
 from bayes_feasible._titles import plain_words, spellings, split_year
 
 FILMS = {
@@ -188,7 +188,7 @@ def test_many_malformed_lines(tmp_path):
     with pytest.warns(UserWarning, match="3,000 malformed lines"):
         found = bf.read_ratings(path, malformed="skip")
     assert found.malformed.count == 3000
-    assert len(found.malformed.lines) == ratings.KEPT
+    assert len(found.malformed.lines) == _film_files.KEPT
     assert found.malformed.lines[0][0] == len(good) + 1
 
 
@@ -325,7 +325,7 @@ def check(table, matched):
         assert_allclose(row["imdb_score"], score)
         assert pd.isna(row["imdb_votes"]) if votes is None else row["imdb_votes"] == votes
         assert (row["title"], row["genres"]) == FILMS[film]
-        assert_array_equal(row[ratings.COUNTS].astype(int), tally()[film])
+        assert_array_equal(row[films.COUNTS].astype(int), tally()[film])
 
 
 def test_latest_with_links(latest):
@@ -488,7 +488,7 @@ def test_the_shipped_table_in_the_same_form():
         theirs = bf.instances.movielens(features=features, table=shipped)
         assert ours == theirs
     table = bf.read_film_table(shipped).table
-    stars = table[ratings.COUNTS].to_numpy() @ (np.arange(1, 11) / 2) / table["ratings"]
+    stars = table[films.COUNTS].to_numpy() @ (np.arange(1, 11) / 2) / table["ratings"]
     assert_allclose(stars, table["rating_mean"], atol=1e-6)
 
 

@@ -372,8 +372,11 @@ def test_batches_are_the_pulls_they_consist_of(seed, history, cuts):
         assert alternative.log_probability(other).value == (
             alternative.log_probability(whole).value
         )
+        drawn, expected = (blocks(alternative.sample(some, 5, seed=1)) for some in (other, whole))
+        assert drawn.tobytes() == expected.tobytes()
     single.update(0, 2.0**-8, 0.0)  # the control: one pull more
     assert single.covariance.tobytes() != whole.covariance.tobytes()
+    assert blocks(alternative.sample(single, 5, seed=1)).tobytes() != expected.tobytes()
 
 
 # --- draws ---
@@ -392,6 +395,8 @@ def draws_in_original_coordinates(of, seed):
     scaled = in_other_units(of, units[0], units[1:]).draws(4)
     yield "other units", scaled / units[:, np.newaxis]
     yield "an arm split", split(of, int(of.pulled[0]), seed).draws(5)
+    rivals = 1 + rng.permutation(len(of.candidates) - 1)
+    yield "candidates permuted", with_candidates_in_order(of, np.append(0, rivals)).draws(6)
 
 
 @settings(max_examples=4)
@@ -424,6 +429,7 @@ def test_draws_of_another_law_are_noticed():
         "a pull forgotten, with far more noise": original.changed(
             reward_noise=1.2 * original.reward_noise
         ).draws(1),
+        "of another candidate": with_candidates_in_order(original, np.array([1, 0, 2, 3])).draws(1),
         "not given the alternative": gaussian_draws(original.posterior, DRAWS, 1),
     }
     for name, drawn in wrong.items():
@@ -591,12 +597,18 @@ SEEDS = 150
 RANDOM_RULES = ["BLFAIPS, true posterior", "LinearThompson", "TopTwo", "TopTwo, information"]
 
 
-def asked_at(name, of, first_seed):
-    """The arms asked for in some rounds (seed, round), once for each of many seeds."""
+def asked_at(name, of, first_seed, *, rounds=ROUNDS, told=False):
+    """The arms asked for in some rounds (seed, round), once for each of many seeds.
+
+    A rule that is `told` knows the pulls of the case before the first round.
+    """
     problem, rows = of.problem, []
     for seed in range(first_seed, first_seed + SEEDS):
-        arms = played(RULES[name](problem, seed=seed), of, ROUNDS[-1], seed)
-        rows.append([arms[i - 1] for i in ROUNDS])
+        rule = RULES[name](problem, seed=seed)
+        if told:
+            rule.tell(of.pulled, of.rewards, of.costs)
+        arms = played(rule, of, rounds[-1], seed)
+        rows.append([arms[i - 1] for i in rounds])
     return np.array(rows)
 
 
@@ -626,3 +638,45 @@ def test_a_random_rule_pulls_in_the_same_law(name):
     assert same_frequencies(turned, reference)
     features = asked_at(name, with_features_in_order(of, np.array([2, 0, 1])), 3000)
     assert same_frequencies(features, reference)
+    candidates = asked_at(name, with_candidates_in_order(of, np.array([2, 0, 3, 1])), 4000)
+    assert same_frequencies(candidates, reference)
+
+
+def with_little_noise(of):
+    """The case with a hundredth of its noise."""
+    rewards, costs = of.arms[of.pulled] @ of.theta_reward, of.arms[of.pulled] @ of.theta_cost.T
+    return of.changed(
+        reward_noise=of.reward_noise / 100, rewards=rewards + (of.rewards - rewards) / 100,
+        cost_noise=of.cost_noise / 100, costs=costs + (of.costs - costs) / 100,
+    )  # fmt: skip
+
+
+def beside_another_candidate():
+    """A case for rules that are sure; one more candidate, dominated; or one hard to tell apart."""
+    of = with_little_noise(with_an_infeasible_candidate(3))
+    near = of.candidates[0] + np.cross(of.theta_reward, of.theta_cost[0])  # as good, and as cheap
+    near -= 0.1 * of.theta_reward
+    other = of.changed(candidates=np.vstack([of.candidates, near]))
+    assert max(of.log_error().value, other.log_error().value) < -20
+    return of, dominated(of, 1.7), other
+
+
+def test_beside_a_dominated_candidate_a_sure_rule_pulls_in_the_same_law():
+    """Once it is sure of the best candidate, BLFAIPS looks at its alternative set alone."""
+    reference, same, different = (
+        asked_at("BLFAIPS, true posterior", of, 1000 * i, rounds=(10, 20, 30), told=True)
+        for i, of in enumerate(beside_another_candidate())
+    )
+    assert same_frequencies(same, reference)
+    assert not same_frequencies(different, reference)  # the control
+
+
+def test_beside_a_dominated_candidate_best_response_pulls_the_same():
+    """It breaks no tie by chance, and the nearest alternative is the same."""
+    asked = []
+    for of in beside_another_candidate():
+        rule = bf.BestResponse(of.problem, seed=1)
+        rule.tell(of.pulled, of.rewards, of.costs)
+        asked.append(played(rule, of, 200, 0))
+    assert asked[0] == asked[1]
+    assert asked[0] != asked[2]  # the control

@@ -117,7 +117,7 @@ def dask_client(address: str) -> Iterator[Any]:
     if workers is None:
         try:
             client = Client(address, timeout=PATIENCE, set_as_default=False)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # nobody there, or no address
             raise ValueError(f"dask: no scheduler answers at {address!r} ({error})") from error
         with client:
             yield client

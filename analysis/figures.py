@@ -198,8 +198,9 @@ def allocation(summary: xr.Dataset, axes: Axes | None = None) -> Axes:
     offsets = np.linspace(-0.32, 0.32, len(rules)) if len(rules) > 1 else [0.0]
     for (name, style), offset in zip(rules.items(), offsets, strict=True):
         axes.plot(
-            place + offset, final.sel(rule=name).values[order], linestyle="none", label=name,
-            color=style["color"], marker=style["marker"], markersize=5, zorder=3,
+            place + offset, final.sel(rule=name).values[order],
+            linestyle="none", label=_plain(name), color=style["color"], marker=style["marker"],
+            markersize=5, zorder=3,
         )  # fmt: skip
     names = [_short(str(name)) for name in summary.arm.values[order]]
     long = max(map(len, names)) > 5 and order.size > 4
@@ -249,7 +250,7 @@ def rate_posterior(summary: xr.Dataset) -> Axes:
             axes.plot([low, high], [-row, -row], color=style["color"], linewidth=3.2)
             axes.plot(float(draws.mean()), -row, "o", color="white",
                       markeredgecolor=style["color"], markersize=5.5)  # fmt: skip
-        axes.set_yticks([-row for row in range(len(rules))], list(rules))
+        axes.set_yticks([-row for row in range(len(rules))], list(map(_plain, rules)))
         axes.set(
             title="Fitted decay rate",
             xlabel=f"rate / Γ ({100 * probability:g} % intervals)",
@@ -352,7 +353,7 @@ def geometry(instance: Instance) -> list[Axes]:
                 *found, "X", color="#D55E00", markersize=8, markeredgecolor="white",
                 label="hardest alternative", zorder=6,
             )  # fmt: skip
-            names = problem.coords["feature"]
+            names = list(map(_plain, problem.coords["feature"]))
             axes.set(title=title, xlabel=f"feature {names[0]}", ylabel=f"feature {names[1]}")
             axes.set_aspect("equal")
             axes.xaxis.set_major_locator(MaxNLocator(4))
@@ -371,7 +372,10 @@ def _planes(instance: Instance, alternative: Alternative, nearest: xr.Dataset) -
     truths = np.vstack([instance.theta_reward, instance.theta_cost])
     found = np.vstack([nearest.theta_reward.values, nearest.theta_cost.values])
     noise = np.concatenate([[problem.reward_noise], problem.cost_noise])
-    names = ["reward parameter", *(f"cost parameter {n}" for n in problem.coords["constraint"])]
+    names = [
+        "reward parameter",
+        *(f"cost parameter {_plain(n)}" for n in problem.coords["constraint"]),
+    ]
     return [
         (names[block], truths[block], found[block], alternative._vectors[:, i],
          alternative._limits[:, i], noise[block])
@@ -528,7 +532,12 @@ def _axes(axes: Axes | None, height: float = SIZE[1]) -> Axes:
 
 def _short(name: str) -> str:
     """A name that leaves room for the picture."""
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1].rstrip()}…"
+    return _plain(name if len(name) <= LONGEST else f"{name[: LONGEST - 1].rstrip()}…")
+
+
+def _plain(name: Any) -> str:
+    """A name that is no formula, whatever dollar signs it has."""
+    return str(name).replace("$", r"\$")
 
 
 def _curves(axes: Axes, summary: xr.Dataset, name: str, *, band: bool) -> None:
@@ -543,7 +552,7 @@ def _curves(axes: Axes, summary: xr.Dataset, name: str, *, band: bool) -> None:
 
 
 def _line(axes: Axes, time: Any, values: Any, style: dict[str, Any], label: str) -> None:
-    axes.plot(time, values, label=label, linewidth=1.6, markersize=3.5, zorder=3, **style)
+    axes.plot(time, values, label=_plain(label), linewidth=1.6, markersize=3.5, zorder=3, **style)
 
 
 def _optimum(axes: Axes, summary: xr.Dataset) -> None:

@@ -129,9 +129,9 @@ def sample_alternative(
     task = Task(
         posterior,
         alternative,
-        _check.count("draws", draws),
+        _check.count("draws", draws, most=_check.LARGEST_COUNT),
         _check.count("tune", tune, least=0),
-        _check.count("chains", chains),
+        _check.count("chains", chains, most=_check.LARGEST_COUNT),
         _check.count("seed", seed, least=0),
         _check.count("cores", cores),
         bool(progress),

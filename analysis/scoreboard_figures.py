@@ -145,7 +145,9 @@ def regions(
         axes.tick_params(axis="y", length=0)
         axes.set_ylim(place - 1.0, -1.5)  # the first row on top
         handles = [
-            mpl.patches.Patch(color=colour, label=str(scoreboard.event.values[event]))
+            mpl.patches.Patch(
+                color=colour, label=str(scoreboard.event.values[event]).replace("$", r"\$")
+            )
             for event, colour in shown.items()
         ]
         handles.append(mpl.patches.Patch(color="0.75", label="other regions"))

@@ -220,7 +220,8 @@ def read(path: str | os.PathLike[str]) -> Specification:
     if not file.exists():
         raise FileNotFoundError(f"{file}: no such file")
     try:
-        return parse(tomllib.loads(file.read_bytes().decode("utf-8-sig")), file.parent)
+        text = _check.no_device(file).read_bytes().decode("utf-8-sig")
+        return parse(tomllib.loads(text), file.parent)
     except RecursionError:
         raise ValueError(f"{file}: values are nested too deeply") from None
     except UnicodeDecodeError as error:

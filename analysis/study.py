@@ -181,7 +181,7 @@ def study(
         raise ValueError("restart: it gives up what extend would keep; choose one")
     show = sys.stderr.isatty() if progress is None else progress
     path = _check.path("out", out)
-    if path.exists() and not path.is_dir():
+    if os.path.lexists(path) and not path.is_dir():
         raise ValueError(f"out: expected a folder, {path} is a file")
     with locked(path):
         folder = StudyFolder(path, wanted, restart=restart, extend=extend)

@@ -36,6 +36,15 @@ LOCK_PATIENCE = 5.0  # seconds
 RECORDED = ("numpy", "scipy", "numba", "xarray", "pymc", "arviz")
 
 
+def _only_files(folder: Path) -> None:
+    """Refuse pipes and devices, whose content may never come or never end."""
+    if not os.path.lexists(folder / MANIFEST):
+        return  # no study, which is told in other words
+    for path in (*folder.iterdir(), *(folder / PARTS).glob("*")):
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise ValueError(f"{path}: expected a file, this is a device or a pipe")
+
+
 class StudyFolder:
     """The folder of one study, opened for it.
 
@@ -62,6 +71,7 @@ class StudyFolder:
         self.outputs: dict[str, dict[str, str]] = {}
         self.versions = versions()
         self.notes: list[str] = []  # what the user should know
+        _only_files(path)
         self._adopt(self._read_manifest(restart), restart, extend)
         (path / PARTS).mkdir(exist_ok=True)
         self._remove_temporaries()

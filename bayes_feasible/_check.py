@@ -25,7 +25,7 @@ def numbers(name: str, value: Any, *, infinite: bool = False) -> Array:
             raise TypeError(f"they are of type {raw.dtype}")
         with np.errstate(over="ignore"):
             array = np.array(raw, dtype=float, order="C")  # sums then do not depend on the input
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # the last: of tensors
+    except Exception as error:  # whatever an object raises that will not be an array
         raise ValueError(f"{name}: expected numbers, got {_short(value)} ({error})") from None
     bad = np.isnan(array) if infinite else ~np.isfinite(array)
     if bad.any():
@@ -79,7 +79,7 @@ def indices(name: str, value: Any, size: int, what: str) -> NDArray[np.int64]:
         array = np.asarray(value)
         if array.size == 0:
             array = np.zeros(array.shape, dtype=np.int64)
-    except (TypeError, ValueError) as error:
+    except Exception as error:
         raise ValueError(
             f"{name}: expected a vector of {what} indices, got {_short(value)} ({error})"
         ) from None
@@ -97,6 +97,8 @@ def indices(name: str, value: Any, size: int, what: str) -> NDArray[np.int64]:
 def generator(name: str, value: Any) -> np.random.Generator:
     """A random generator from a seed, a SeedSequence or a Generator (passed through)."""
     try:
+        if isinstance(value, bool):
+            raise TypeError("a truth value")
         return np.random.default_rng(value)
     except (TypeError, ValueError) as error:
         raise ValueError(
@@ -168,6 +170,22 @@ def _by_constraint(name: str, value: Any, constraints: Any, single: bool) -> Any
     if columns is None:
         return array
     return array[:, order(name, columns, constraints, "constraints")]
+
+
+def costs_by_arm(name: str, value: Any, problem: Any) -> Any:
+    """A table of costs in the order of arms and constraints, where it carries their names."""
+    if isinstance(value, Mapping) or getattr(value, "ndim", 0) == 1:
+        return by_name(name, value, problem.coords["arm"], "arms")
+    if isinstance(value, np.ndarray) or getattr(value, "ndim", 0) != 2 or not value.size:
+        return value
+    if is_data_array(value) and value.dims[0] == "constraint":
+        value = value.T
+    array, rows, columns = table(name, value, "arm")
+    if rows is not None:
+        array = array[order(name, rows, problem.coords["arm"], "arms")]
+    if columns is not None:
+        array = array[:, order(name, columns, problem.coords["constraint"], "constraints")]
+    return array
 
 
 def costs(name: str, value: Any, rows: int, constraints: int, single: bool = False) -> Array:
@@ -304,9 +322,20 @@ def allocation(problem: Any, value: Any, *, name: str = "allocation") -> Array:
 def path(name: str, value: Any) -> Path:
     """The path of a file."""
     try:
-        return Path(os.fsdecode(value))
+        found = Path(os.fsdecode(value))
     except TypeError:
         raise ValueError(f"{name}: expected the path of a file, got {_short(value)}") from None
+    if "\0" in str(found):
+        raise ValueError(f"{name}: no file can be called {str(found)!r}")
+    return found
+
+
+def no_device(value: str | os.PathLike[str]) -> Path:
+    """The path, unless it is that of a device, whose content may have no end."""
+    file = Path(value)
+    if file.is_char_device() or file.is_block_device():
+        raise ValueError("expected a file, this is a device")
+    return file
 
 
 def _nothing_masked(name: str, value: Any) -> None:

@@ -4,12 +4,14 @@ Nothing heavy is imported before it is needed, so that help and mistakes answer 
 """
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from bayes_feasible._interrupt import heeded
+from bayes_feasible.commands import _output as output
 from bayes_feasible.commands import check, diagnose, doctor, rate, report, sample, study, trial
 
 COMMANDS = (study, rate, trial, check, sample, diagnose, report, doctor)  # in the order of the help
@@ -17,13 +19,15 @@ COMMANDS = (study, rate, trial, check, sample, diagnose, report, doctor)  # in t
 EXIT_CODES = """\
 exit codes:
   0    done
-  1    a study or a sampler had to stop, or something is not sound: see COMMAND --help
+  1    it had to stop, could not print what it did, or found something not sound
   2    the arguments or a file are not right; nothing was done
   130  stopped by Ctrl-C
   141  whoever read the output, such as `head`, went away
   143  a study was stopped by a SIGTERM
 """
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of disks
+STOPPED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -37,28 +41,62 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments : sequence of str, optional
         What follows the name of the command; taken from the command line by default.
     """
-    for stream in (sys.stdout, sys.stderr):  # never fail to report a step that was taken
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-    options = _parser().parse_args(arguments)
+    _prepare_streams()
+    name = "bayes-feasible"
     try:
+        options = _parser().parse_args(arguments)
+        name += f" {options.command}"
+        _check_folder()
         with heeded():
-            code = options.run(options)
-            sys.stdout.flush()
+            return options.run(options) or 0
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        _leave_output()
+        return BROKEN_PIPE
+    except output.Unwritten as error:
+        _leave_output()
+        print(f"{name}: {error}", file=sys.stderr)
+        return STOPPED
+    except MemoryError as error:
+        print(f"{name}: there is not enough memory ({_one_line(error)})", file=sys.stderr)
+        return STOPPED
     except (ValueError, OSError) as error:
-        if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return BROKEN_PIPE
-        print(f"bayes-feasible {options.command}: {_one_line(error)}", file=sys.stderr)
-        return BAD_INPUT
+        print(f"{name}: {_one_line(error)}", file=sys.stderr)
+        return STOPPED if _try_again(error) else BAD_INPUT
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
-    return code or 0
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).splitlines())
+def _prepare_streams() -> None:
+    """Never fail to report a step that was taken: a name that cannot be shown, a closed stream."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the shell, as with `>&-`
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+        elif mode == "w" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _check_folder() -> None:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise FileNotFoundError("the folder it is run in does not exist any more") from None
+
+
+def _try_again(error: Exception) -> bool:
+    """Whether what was asked was right: the disk is full, or others hold the file."""
+    reason = error.__cause__ or error
+    return isinstance(error, TimeoutError) or getattr(reason, "errno", None) in FULL
+
+
+def _leave_output() -> None:
+    """Do not try again at the end what could not be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _one_line(error: BaseException) -> str:
+    return output.visible(" ".join(str(error).splitlines()))
 
 
 class _Version(argparse.Action):
@@ -67,7 +105,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         import bayes_feasible
 
-        print(f"bayes-feasible {bayes_feasible.__version__}")
+        output.show(f"bayes-feasible {bayes_feasible.__version__}")
         parser.exit()
 
 

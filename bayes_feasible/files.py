@@ -42,6 +42,7 @@ from typing import Any
 import tomli_w
 
 from bayes_feasible._atomic import replaced
+from bayes_feasible._check import no_device
 from bayes_feasible._content import Content, build, from_document, to_document
 from bayes_feasible._csv_table import read_csv, write_csv
 from bayes_feasible.instance import Instance
@@ -81,7 +82,7 @@ def load(path: str | os.PathLike[str]) -> Problem | Instance:
     if not file.exists():
         raise FileNotFoundError(f"{file}: no such file")
     try:
-        return build(read(file.read_bytes().decode("utf-8-sig")))
+        return build(read(no_device(file).read_bytes().decode("utf-8-sig")))
     except RecursionError:
         raise ValueError(f"{file}: values are nested too deeply") from None
     except UnicodeDecodeError as error:

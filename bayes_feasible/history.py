@@ -193,7 +193,8 @@ def _from_csv(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
     from bayes_feasible._pulls_csv import read_pulls
 
     try:
-        text = file.read_bytes().decode("utf-8-sig")  # line breaks in names as they are
+        content = _check.no_device(file).read_bytes()
+        text = content.decode("utf-8-sig")  # line breaks in names as they are
     except UnicodeDecodeError as error:
         raise ValueError(f"expected text in UTF-8 ({error})") from error
     arms, rewards, costs = read_pulls(text, problem)
@@ -203,7 +204,7 @@ def _from_csv(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
 
 def _from_netcdf(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
     try:
-        with xr.open_dataset(file, engine="h5netcdf") as opened:
+        with xr.open_dataset(file, engine="h5netcdf", phony_dims="sort") as opened:
             stored = opened.load()
     except Exception as error:  # a damaged file is met by any of them, deep in HDF5
         raise ValueError(f"not a netCDF file, or damaged ({error})") from None

@@ -124,6 +124,8 @@ class Journal:
     def _open(self, mode: str) -> IO[bytes]:
         if self.path.is_dir():
             raise IsADirectoryError(f"{self.path}: expected a file, this is a folder")
+        if self.path.exists() and not self.path.is_file():
+            raise ValueError(f"{self.path}: not a {self.kind}: this is a device or a pipe")
         try:
             return open(self.path, mode, buffering=0)
         except FileNotFoundError:
@@ -146,7 +148,10 @@ class Journal:
 
     def _catch_up(self, stream: IO[bytes], repair: bool) -> None:
         """Take in the lines that were added since the last time."""
-        new = self._unread(stream)
+        try:
+            new = self._unread(stream)
+        except OSError as error:
+            raise OSError(f"{self.path}: cannot be read ({error.strerror})") from error
         *lines, rest = new.split(b"\n")
         if lines and not rest and _HOLE in lines[-1]:
             rest = lines.pop()

@@ -129,7 +129,7 @@ class Trial:
         Every call asks for further pulls, also while earlier ones are pending: two people who
         ask at the same time pull two arms.
         """
-        number = 1 if n is None else _check.count("n", n)
+        number = 1 if n is None else _check.count("n", n, most=_check.LARGEST_COUNT)
         with self._writing() as append:
             rule = self._replayed_rule()
             try:

@@ -6,6 +6,8 @@ from xml.etree import ElementTree
 from docutils.nodes import SkipNode
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
+from pygments.lexers.special import TextLexer
+from sphinx.highlighting import lexers
 from sphinx.util.logging import getLogger
 
 project = "bayes_feasible"
@@ -27,6 +29,7 @@ html_math_renderer = "mathml"
 
 MATHML = "http://www.w3.org/1998/Math/MathML"
 ElementTree.register_namespace("", MATHML)
+lexers["csv"] = TextLexer()
 
 
 def setup(app):
@@ -54,6 +57,9 @@ def _write(translator, node, frame):
 def _subscripted(mathml):
     """Put the subscript of an accented letter beside it; docutils puts it below."""
     root = ElementTree.fromstring(mathml.replace("&ApplyFunction;", "\u2061"))
+    for element in root.iter(f"{{{MATHML}}}mo"):
+        if element.text == "\u2061":  # between a function and what it is of: log p, not logp
+            element.set("rspace", "0.17em")
     for element in root.iter(f"{{{MATHML}}}munderover"):
         letter, subscript, accent = element
         if letter.tag == f"{{{MATHML}}}mi":

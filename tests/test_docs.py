@@ -1,6 +1,7 @@
 """The code and the files in README.md and docs/ work as they stand."""
 
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import bayes_feasible as bf
 from bayes_feasible import models
 from bayes_feasible.analysis.specification import Specification
 from bayes_feasible.analysis.study import specified
-from bayes_feasible.cli import COMMANDS
+from bayes_feasible.cli import COMMANDS, main
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -38,6 +39,22 @@ def test_python_runs_and_prints_what_it_says(page, code, capsys, monkeypatch, tm
     assert capsys.readouterr().out.splitlines() == expected
 
 
+def drug(folder):
+    """The problem of the README, put into the folder as the pages say."""
+    text = next(text for page, kind, text in BLOCKS if page.name == "README.md" and kind == "toml")
+    (folder / "drug.toml").write_text(text, encoding="utf-8")
+    return bf.load(folder / "drug.toml").problem
+
+
+def test_the_two_files_of_the_readme_are_the_same(tmp_path):
+    drug(tmp_path)
+    table = next(text for page, kind, text in BLOCKS if page.name == "README.md" and kind == "csv")
+    (tmp_path / "drug.csv").write_text(table, encoding="utf-8")
+    one, other = (bf.load(tmp_path / f"drug.{kind}") for kind in ("toml", "csv"))
+    assert one.theta_cost.tolist() == other.theta_cost.tolist()
+    assert bf.optimal_rate(one).value == bf.optimal_rate(other).value
+
+
 @pytest.mark.parametrize(("kind", "text"), FILES, ids=[kind for kind, _ in FILES])
 def test_example_files_can_be_read(kind, text, tmp_path):
     if kind == "toml" and "horizon" in text:
@@ -45,6 +62,9 @@ def test_example_files_can_be_read(kind, text, tmp_path):
         return
     path = tmp_path / f"example.{kind}"
     path.write_text(text, encoding="utf-8")
+    if text.startswith("arm,"):
+        assert len(bf.History.load(path, drug(tmp_path)))
+        return
     assert isinstance(bf.load(path), bf.Problem | bf.Instance)
 
 
@@ -54,6 +74,25 @@ def test_shell_examples_name_commands_that_exist(page, text):
     named = set(re.findall(r"^bayes-feasible (\S+)", text, flags=re.MULTILINE))
     assert named
     assert named <= commands, page
+
+
+@pytest.mark.parametrize(
+    ("page", "text"), [row for row in SHELL if "--dask" not in row[1]],
+    ids=[page for page, text in SHELL if "--dask" not in text],
+)  # fmt: skip
+def test_shell_examples_run_one_after_the_other(page, text, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    drug(tmp_path)
+    tables = [text for _, kind, text in BLOCKS if kind == "csv" and text.startswith("arm,")]
+    Path("more.csv").write_text(tables[0], encoding="utf-8")
+    for line in text.splitlines():
+        name, *words = shlex.split(line, comments=True)
+        assert name == "bayes-feasible"
+        assert main(words) == 0, line
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    for place, kind, expected in BLOCKS:
+        assert (place.name, kind) != (page, "text") or expected in shown.out
 
 
 def test_there_is_something_to_test():

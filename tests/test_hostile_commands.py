@@ -44,12 +44,29 @@ def folder(tmp_path, monkeypatch):
         "cut.nc": "\udc89HDF\r\n\x1a\n1234",
         "text.nc": "this is no netCDF",
         "table.csv": "movieId,title\n1,A\n",
+        "utf16.toml": "",
+        "crlf.csv": "arm,reward,dose\r\nlow,1\r\n",
         "span.json": json.dumps({"arms": np.eye(60)[:-1].tolist(), "candidates": [[0] * 59 + [1]]}),
     }
     for name, content in files.items():
         Path(name).write_bytes(content.encode("utf-8", "surrogateescape"))
+    Path("utf16.toml").write_bytes(STUDY.encode("utf-16"))
+    Path("folder.toml").mkdir()
+    for name, target in {
+        "loop.toml": "loop.toml", "dangling.toml": "nowhere", "loop.trial": "loop.trial",
+        **{f"endless.{kind}": "/dev/zero" for kind in ("toml", "csv", "nc", "trial")},
+    }.items():  # fmt: skip
+        os.symlink(target, name)
+    bf.History(DRUG, [0], [1.0], [0.1]).save("pulls.nc")
+    os.mkfifo("pipe.trial")
     bf.Trial.new("a.trial", DRUG)
     return tmp_path
+
+
+def contents(folder):
+    """What is in the files; links and pipes are left alone."""
+    files = [path for path in folder.iterdir() if path.is_file() and not path.is_symlink()]
+    return {path: path.read_bytes() for path in files}
 
 
 def run(*words):
@@ -106,8 +123,90 @@ BAD = [
     (["rate", "--instance", "movielens", "table=truth.toml"], "truth.toml"),
     (["rate", "--instance", "movielens", "table=binary.csv"], "binary.csv"),
     (["rate", "--instance", "movielens", "films=61"], "films: "),
+    (["rate", "loop.toml"], "loop.toml: no such file"),
+    (["rate", "dangling.toml"], "dangling.toml: no such file"),
+    (["rate", "endless.toml"], "endless.toml: expected a file, this is a device"),
+    (["rate", "folder.toml"], "this is a folder"),
+    (["rate", "/dev/stdin"], "/dev/stdin: expected the extension"),
+    (["rate", "\x1b[31mred.toml"], "\\x1b[31mred.toml: no such file"),
+    (["rate", "utf16.toml"], "expected text in UTF-8"),
+    (["rate", "truth.toml", "truth.toml"], "unrecognized arguments"),
+    (["rate", "truth.toml", "--figure", ""], "--figure: "),
+    (["rate", "truth.toml", "--figure", ".png"], "--figure: "),
+    (["rate", "truth.toml", "--figure", "/dev/full"], "--figure: "),
+    (["rate", "truth.toml", "--figure", "/proc/rate.png"], "/proc/rate.png: could not be written"),
+    (["rate", "--instance"], "argument --instance"),
+    (["rate", "--instance", ""], "unknown built-in ''"),
+    (["rate", "--instance", "soare", "=2"], "unknown parameter ''"),
+    (["rate", "--instance", "soare", "d="], "d: "),
+    (["rate", "--instance", "soare", "d=2.0"], "d: "),
+    (["rate", "--instance", "soare", "d=true"], "d: "),
+    (["rate", "--instance", "soare", "angle=-1"], "angle: "),
+    (["rate", "--instance", "soare", "angle=inf"], "angle: "),
+    (["rate", "--instance", "end_of_optimism", "alpha=0"], "alpha: "),
+    (["rate", "--instance", "end_of_optimism", "alpha=1e308"], "alpha: 1e+308 is too large"),
+    (["rate", "--instance", "random_ball", "d=2", "k=0", "seed=1"], "k: "),
+    (["rate", "--instance", "random_ball", "d=2", "k=3", "seed="], "seed: "),
+    (["rate", "--instance", "movielens", "threshold=nan"], "threshold: "),
+    (["rate", "--instance", "movielens", "features=x"], "features: "),
     # trial
     (["trial"], "required: STEP"),
+    (["trial", "ask", ""], "this is a folder"),
+    (["trial", "ask", "loop.trial"], "loop.trial: no such trial"),
+    (["trial", "ask", "endless.trial"], "endless.trial: not a trial"),
+    (["trial", "ask", "pipe.trial"], "pipe.trial: not a trial"),
+    (["trial", "ask", "/proc/self/mem"], "/proc/self/mem: cannot be read"),
+    (["trial", "ask", "a.trial", "-n", ""], "argument -n"),
+    (["trial", "ask", "a.trial", "-n", "99999999999999999999"], "n: expected at most"),
+    (["trial", "ask", "a.trial", "-n", "2", "-n", "0"], "n: expected at least 1"),
+    (["trial", "ask", "a.trial", "--wait", ""], "argument --wait"),
+    (["trial", "new", "b.trial"], "expected a problem"),
+    (["trial", "new", "b.trial", "drug.toml", "--instance", "soare"], "expected a problem"),
+    (["trial", "new", "b.trial", "loop.toml"], "loop.toml: no such file"),
+    (["trial", "new", "b\0.trial", "drug.toml"], "no file can be called 'b\\x00.trial'"),
+    (["trial", "new", "loop.trial", "drug.toml"], "there is such a file already"),
+    (["trial", "new", "pipe.trial", "drug.toml"], "there is such a file already"),
+    (["trial", "new", "/dev/full", "drug.toml"], "there is such a file already"),
+    (["trial", "new", "/proc/b.trial", "drug.toml"], "/proc/b.trial: nothing was recorded"),
+    (["trial", "new", "drug.toml/b.trial", "drug.toml"], "there is no folder drug.toml"),
+    (["trial", "new", "b.trial", "drug.toml", "--rule", ""], "unknown rule ''"),
+    (["trial", "new", "b.trial", "drug.toml", "--rule", "__init__"], "unknown rule '__init__'"),
+    (["trial", "new", "b.trial", "drug.toml", "--recommendation", ""], "recommendation: "),
+    (["trial", "new", "b.trial", "drug.toml", "--seed", "nan"], "argument --seed"),
+    (["trial", "new", "b.trial", "drug.toml", "--set", "exploration"], "expected KEY=VALUE"),
+    (["trial", "new", "b.trial", "drug.toml", "--set", "=3"], "unknown option ''"),
+    (["trial", "new", "b.trial", "drug.toml", "--set", "cls=1"], "cls is not an option"),
+    (["trial", "new", "b.trial", "drug.toml", "--set", "self=1"], "unknown option 'self'"),
+    (["trial", "new", "b.trial", "drug.toml", "--set", "exploration=null"], "exploration: "),
+    (["trial", "new", "b.trial", "drug.toml", "--set", 'exploration={"a": 1}'], "exploration: "),
+    (["trial", "new", "b.trial", "drug.toml", "--set", "zzz=1", "--set", "exploration=0.5"],
+     "unknown option 'zzz'"),
+    (["trial", "new", "b.trial", "drug.toml", "--set", "a=1", "--set", "a=2"], "a is given twice"),
+    (["trial", "tell", "a.trial", "low", "1_0", "1"], "expected a number, got '1_0'"),
+    (["trial", "tell", "a.trial", "low", "1,5", "1"], "expected a number, got '1,5'"),
+    (["trial", "tell", "a.trial", "low", "0x10", "1"], "expected a number, got '0x10'"),
+    (["trial", "tell", "a.trial", "low", "", "1"], "expected a number, got ''"),
+    (["trial", "tell", "a.trial", "low", "-nan", "1"], "reward: "),
+    (["trial", "tell", "a.trial", "low", "1", "reward=2"], "reward: given twice"),
+    (["trial", "tell", "a.trial", "low", "reward=1", "reward=2", "dose=1"], "reward: given twice"),
+    (["trial", "tell", "a.trial", "low", "dose=1"], "reward: "),
+    (["trial", "tell", "a.trial", "low", "reward=1", "dose="], "dose: expected a number"),
+    (["trial", "tell", "a.trial", "low", "=1", "1"], "unknown constraint ''"),
+    (["trial", "tell", "a.trial", "", "1", "1"], "unknown arm ''"),
+    (["trial", "tell", "a.trial", "LOW", "1", "1"], "did you mean 'low'?"),
+    (["trial", "tell", "a.trial", "-1", "1", "1"], "unknown arm '-1'"),
+    (["trial", "tell", "a.trial", "1.0", "1", "1"], "unknown arm '1.0'"),
+    (["trial", "tell", "a.trial", "low", "1", "1", "--csv", "pulls.csv"], "expected an arm"),
+    (["trial", "tell", "a.trial", "--csv", "loop.toml"], "loop.toml: cannot be read"),
+    (["trial", "tell", "a.trial", "--csv", "utf16.toml"], "expected text in UTF-8"),
+    (["trial", "tell", "a.trial", "--csv", "crlf.csv"], "line 2: expected 3 cells"),
+    (["trial", "tell", "a.trial", "--csv", "endless.csv"], "endless.csv: expected a file"),
+    (["trial", "undo", "a.trial", "--event", "-1"], "nothing to take back"),
+    (["trial", "undo", "a.trial", "--event", "9" * 30], "nothing to take back"),
+    (["trial", "log", "a.trial", "-n", "-5"], "-n: "),
+    (["trial", "export", "a.trial", "--out", "a.trial"], "--out: a.trial would be replaced"),
+    (["trial", "export", "a.trial", "--out", "/dev/full"], "this is a device or a pipe"),
+    (["trial", "export", "a.trial", "--out", "/proc/x.csv"], "/proc/x.csv: could not be written"),
     (["trial", "asks"], "invalid choice: 'asks'"),
     (["trial", "ask"], "required: TRIAL"),
     (["trial", "ask", "none.trial"], "none.trial: no such trial"),
@@ -168,7 +267,30 @@ BAD = [
     (["check", "drug.toml", "--history", "pulls.csv", "--candidate", ""], "candidate"),
     (["check", "plain.toml", "--history", "pulls.csv"], "pulls.csv: "),
     (["check", "deep.toml", "--history", "pulls.csv"], "nested too deeply"),
+    (["check", "drug.toml", "--history", ""], "this is a folder"),
+    (["check", "drug.toml", "--history", "loop.toml"], "expected the extension"),
+    (["check", "drug.toml", "--history", "endless.csv"], "endless.csv: expected a file"),
+    (["check", "drug.toml", "--history", "endless.nc"], "endless.nc: "),
+    (["check", "drug.toml", "--history", "crlf.csv"], "line 2: expected 3 cells"),
     # study and report
+    (["study", "loop.toml"], "loop.toml: no such file"),
+    (["study", "endless.toml"], "endless.toml: expected a file"),
+    (["study", "utf16.toml"], "expected text in UTF-8"),
+    (["study", "study.toml", "study.toml"], "unrecognized arguments"),
+    (["study", "study.toml", "--out", ""], "holds no study but other files"),
+    (["study", "study.toml", "--out", "/dev/null"], "out: expected a folder"),
+    (["study", "study.toml", "--out", "loop.toml"], "out: expected a folder"),
+    (["study", "study.toml", "--out", "dangling.toml"], "out: expected a folder"),
+    (["study", "study.toml", "--out", "/proc/s"], "/proc/s"),
+    (["study", "study.toml", "--out", "s", "--workers", "-3"], "workers: "),
+    (["study", "study.toml", "--out", "s", "--workers", "1e3"], "argument --workers"),
+    (["study", "study.toml", "--out", "s", "--dask", ""], "dask: "),
+    (["study", "study.toml", "--out", "s", "--dask", "local:0"], "dask: "),
+    (["study", "study.toml", "--out", "s", "--dask", "local:-1"], "dask: "),
+    (["study", "study.toml", "--out", "s", "--dask", "local:x"], "dask: "),
+    (["report", "/dev/null"], "no such folder"),
+    (["report", "loop.toml"], "no such folder"),
+    (["report", ".", "--out", "summary.nc"], "--out: expected the extension"),
     (["study", "none.toml"], "none.toml: no such file"),
     (["study", "."], "this is a folder"),
     (["study", "empty.toml"], "missing"),
@@ -202,7 +324,29 @@ BAD = [
     (["sample", "drug.toml", "--history", "pulls.csv", "--pulls", "3"], "--pulls: "),
     (["sample", "--target", "d"], "argument --target"),
     (["sample", "--target", "a", "--pulls", "3"], "--pulls: "),
+    (["sample", "truth.toml", "--pulls", "-1"], "--pulls: "),
+    (["sample", "truth.toml", "--draws", "1e3"], "argument --draws"),
+    (["sample", "truth.toml", "--seed", ""], "argument --seed"),
+    (["sample", "truth.toml", "--rule", "PEPS"], "PEPS knows no constraint"),
+    (["sample", "truth.toml", "--rule", "BLFAIPS", "--seed", "-4"], "seed: "),
+    (["sample", "truth.toml", "--candidate", ""], "--candidate: "),
+    (["sample", "truth.toml", "--target", "a"], "not allowed with"),
+    (["sample", "truth.toml", "--log-probability", "-5"], "has no meaning without --target"),
+    (["sample", "truth.toml", "--log-probability", "nan"], "has no meaning without --target"),
+    (["sample", "truth.toml", "--out", "x.NC"], "--out: "),
+    (["sample", "truth.toml", "--out", ".nc"], "--out: "),
+    (["sample", "drug.toml", "--history", "pulls.nc", "--out", "pulls.nc"], "would be replaced"),
+    (["sample", "--target", ""], "argument --target"),
+    (["sample", "--target", "a", "--rule", "BLFAIPS"], "--rule: "),
+    (["sample", "--target", "a", "--log-probability", "nan"], "log_probability: "),
+    (["sample", "--target", "a", "--log-probability", "-inf"], "log_probability: "),
+    (["sample", "--target", "a", "--log-probability", "5"], "log_probability: "),
+    (["sample", "--target", "a", "--log-probability", "-1e308"], "log_probability: "),
     (["diagnose"], "required"),
+    (["diagnose", "truth.toml", "--jobs", "nan"], "argument --jobs"),
+    (["diagnose", "truth.toml", "--samplers", "exact", "--quick"], "not allowed with"),
+    (["diagnose", "truth.toml", "--out", "/proc/x"], "--out: /proc/x cannot be made"),
+    (["diagnose", "truth.toml", "--out", "/dev/null/x"], "--out: /dev/null/x cannot be made"),
     (["diagnose", "truth.toml", "--out", "study.toml"], "--out: "),
     (["diagnose", "drug.toml", "--history", "none.csv"], "none.csv: no such file"),
     (["diagnose", "truth.toml", "--samplers"], "argument --samplers"),
@@ -213,7 +357,7 @@ BAD = [
     ("words", "message"), [pytest.param(*row, id=" ".join(row[0])[:70]) for row in BAD]
 )
 def test_bad_commands_are_told_in_one_line(words, message, folder, capsys):
-    before = {path: path.read_bytes() for path in folder.iterdir()}
+    before = contents(folder)
     assert run(*words) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -222,8 +366,7 @@ def test_bad_commands_are_told_in_one_line(words, message, folder, capsys):
     assert line.startswith("bayes-feasible")
     assert not usage or usage[0].startswith("usage: ")  # of argparse; our own are one line
     assert "Traceback" not in shown.err
-    after = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    assert after == before
+    assert contents(folder) == before
 
 
 # --- folders of studies ---
@@ -284,6 +427,17 @@ def test_a_manifest_that_is_none(content, finished, capsys):
     assert "manifest.json" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["manifest.json", "results.nc", "specification.toml", "parts/x"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_or_a_device_in_the_folder_is_not_read(name, kind, finished, capsys):
+    shutil.copytree(finished, "s")
+    path = Path("s", name)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path) if kind == "pipe" else os.symlink("/dev/zero", path)
+    assert again("s") == 2
+    assert f"{path}: expected a file, this is a device or a pipe" in capsys.readouterr().err
+
+
 def test_a_part_or_a_result_that_was_cut_is_made_again(finished):
     shutil.copytree(finished, "s")
     for path in [next(Path("s/parts").iterdir()), Path("s/results.nc")]:
@@ -332,6 +486,111 @@ def test_the_rate_can_be_shown_without_greek_letters():
     assert b"nats per pull" in done.stdout
 
 
+@pytest.mark.parametrize("words", [["rate", "odd.toml"], ["trial", "status", "odd.trial"]])
+def test_a_name_does_not_steer_the_terminal(words, capsys):
+    bf.save(bf.Instance(bf.Problem({"\x1b[31ma": [1.0], "b\x07": [2.0]}), [1.0]), "odd.toml")
+    bf.Trial.new("odd.trial", bf.load("odd.toml"))
+    assert run(*words) == 0
+    shown = capsys.readouterr().out
+    assert "\\x1b[31ma" in shown
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+
+
+def test_asked_arms_stand_one_a_line_whatever_their_names(capsys):
+    bf.Trial.new("odd.trial", bf.Problem({"a\nb": [1.0]}))
+    assert run("trial", "ask", "odd.trial", "-n", "2") == 0
+    assert capsys.readouterr().out == "a\\nb\na\\nb\n"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["$\\foo$", "a$b", "日本🎬", "_a"])
+def test_a_name_in_a_figure_is_no_formula(name):
+    bf.save(bf.Instance(bf.Problem({name: [1.0], "b": [2.0]}), [1.0]), "odd.toml")
+    assert run("rate", "odd.toml", "--figure", "odd.png") == 0
+    assert Path("odd.png").exists()
+
+
+# --- streams that are closed or full ---
+
+
+def shell(words):
+    done = subprocess.run(
+        ["bash", "-c", f"'{COMMAND}' {words}"], capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stderr
+
+
+FULL = "done, but the output could not be written (No space left on device)\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ("trial tell a.trial low 1 1 >/dev/full", 1, f"bayes-feasible trial: {FULL}"),
+        ("trial tell a.trial low 1 1 --json >/dev/full", 1, f"bayes-feasible trial: {FULL}"),
+        ("trial tell a.trial low 1 1 >&-", 0, ""),
+        ("trial tell a.trial low 1 1 2>&-", 0, ""),
+        ("trial tell a.trial low 1 1 | head -c0; exit ${PIPESTATUS[0]}", 141, ""),
+    ],
+)  # fmt: skip
+def test_a_step_that_cannot_be_shown_was_taken(words, code, message):
+    """Exit code 2 would say that nothing was done, and the pull would be told twice."""
+    assert shell(words) == (code, message)
+    assert len(bf.Trial("a.trial").history) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ("--version >/dev/full", 1, FULL),
+        ("study --template >/dev/full", 1, FULL),
+        ("rate truth.toml >&-", 0, ""),
+        ("rate none.toml 2>&-", 2, ""),
+        ("trial tell a.trial --csv - <&-", 2, "-: line 1: column 'arm' is missing"),
+    ],
+)
+def test_streams_that_are_closed_or_full(words, code, message):
+    found, shown = shell(words)
+    assert found == code
+    assert message in shown
+    assert shown.count("\n") == (1 if message else 0)
+
+
+def test_a_folder_that_is_gone():
+    done = subprocess.run(
+        ["bash", "-c", f"mkdir gone; cd gone; rmdir ../gone; '{COMMAND}' rate truth.toml"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "the folder it is run in does not exist any more" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"TERM": "dumb", "NO_COLOR": "1"}, {"COLUMNS": "20"}, {"COLUMNS": "x"}, {"HOME": ""},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_odd_surroundings(environment):
+    done = command("rate", "truth.toml", **environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"nats per pull" in done.stdout
+
+
+def test_too_little_memory_is_told(monkeypatch, capsys):
+    def load(*_):
+        raise MemoryError("Unable to allocate 7.28 TiB")
+
+    monkeypatch.setattr(bf.History, "load", load)
+    assert run("check", "drug.toml", "--history", "pulls.csv") == 1
+    assert capsys.readouterr().err == (
+        "bayes-feasible check: there is not enough memory (Unable to allocate 7.28 TiB)\n"
+    )
+
+
 # --- full disks ---
 
 WRITES = """
@@ -362,7 +621,7 @@ for name, step in steps.items():
         print(name, "refused:", error)
     else:
         print(name, "written")
-if cli.main(["trial", "tell", "a.trial", "low", "1", "0.1"]) == 2:
+if cli.main(["trial", "tell", "a.trial", "low", "1", "0.1"]) == 1:
     print("command refused")
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 print(trial.tell(0, 1.0, 0.1), len(bf.Trial("a.trial").history))
@@ -374,7 +633,7 @@ def test_a_full_disk_loses_nothing_and_crashes_nothing(limit, folder):
     """No file may grow beyond the limit, which is what a full disk or a quota looks like."""
     rule, history = bf.BLFAIPS(DRUG), bf.History(DRUG, [0], [1.0], [0.1])
     rule.save("rule.json"), history.save("pulls.nc"), history.save("pulls.csv")
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    before = {path.name: content for path, content in contents(folder).items()}
     done = subprocess.run(
         [sys.executable, "-c", WRITES, str(limit)], capture_output=True, text=True, check=False
     )
@@ -388,7 +647,7 @@ def test_a_full_disk_loses_nothing_and_crashes_nothing(limit, folder):
     assert "command refused" in lines
     assert done.stderr.count("\n") == 1
     assert last == "2 1"  # the second event of the trial, with its one pull: all is well again
-    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    after = {path.name: content for path, content in contents(folder).items()}
     assert {name for name in before if before[name] != after[name]} == {"a.trial"}
     assert set(after) == set(before)
     assert after["a.trial"].startswith(before["a.trial"])

@@ -107,6 +107,34 @@ PROBLEMS = [
     ("csv", "kind;x\narm;1", "row 1: no column 'kind'"),
     ("csv", "kind,x\narm,1\narm,0x10", "row 3, column 'x'"),
     ("csv", "kind,x\narm,=1+1", "row 2, column 'x'"),
+    ("toml", "arms = 2020-01-01", "arms: "),
+    ("toml", "arms = [[1]]\n[arms]\na = [1]", ""),
+    ("toml", "arms.a = [1]\narms = [[1]]", "overwrite"),
+    ("toml", "arms = {a = [1]}\narms.b = [2]", ""),
+    ("toml", "arms = [[1]]\rreward_noise = 1", ""),
+    ("toml", "arms = [[1]]".encode("utf-16"), "expected text in UTF-8"),
+    ("toml", "arms = [[1]]\nfeatures = 2020-01-01", "features: "),
+    ("toml", "arms = [[1]]\ncandidates = 07:32:00", "candidates: "),
+    ("toml", "arms = [[1]]\nthresholds = nan", "thresholds: "),
+    ("toml", "arms = [[1]]\ntheta_reward = {}", "theta_reward: "),
+    ("json", '{"arms": [[1]], "arms": [[2]]}', "arms: the key occurs more than once"),
+    ("json", '{"arms": {"a": [1], "a": [2]}}', "a: the key occurs more than once"),
+    ("json", '{"arms": [[NaN]]}', "NaN is not JSON"),
+    ("json", '{"arms": [[1e999999999]]}', "arms: expected finite numbers, got inf"),
+    ("json", '{"arms": [["1"]]}', "arms: "),
+    ("json", '{"arms": [[null]]}', "arms: "),
+    ("json", '{"arms": [[1]],}', ""),
+    ("json", '{"arms": [[1_0]]}', ""),
+    ("json", '{"arms": [{"name": 1, "vector": [1]}, {"name": "1", "vector": [2]}]}', "arms: "),
+    ("csv", 'kind,name,x\narm,"a,1\n', "not a CSV table"),
+    ("csv", 'kind,x\narm,"1"2\n', "not a CSV table"),
+    ("csv", "kind,x,x\narm,1,2\n", "occurs twice"),
+    ("csv", "kind,x,\narm,1,\n", "has no name"),
+    ("csv", "Kind,x\narm,1\n", "did you mean it by 'Kind'?"),
+    ("csv", "kind,x\nARM,1\n", "unknown kind 'ARM'"),
+    ("csv", "sep=,\nkind,x\narm,1\n", "row 1: "),
+    ("csv", "kind,x\narm,1\x1a\n", "row 2, column 'x'"),
+    ("csv", "kind,name,x\narm,é,1\n".encode("latin-1"), "expected text in UTF-8"),
     ("csv", "kind," + ",".join(f"x{i}" for i in range(1000)) + "\narm", "row 2, column 'x0'"),
 ]
 
@@ -179,6 +207,27 @@ def test_specifications(old, new, message):
     refused(lambda: specification.read(path), path, message)
 
 
+KEYS = {
+    "title": '"t"', "horizon": "10", "replicates": "1", "seed": "0", "rules": '["Uniform"]',
+    "instance": '{ name = "soare" }', "checkpoints": "[5, 10]", "checks": "{ checkpoints = [10] }",
+}  # fmt: skip
+NEVER = ("true", "1.5", "-inf", "[]", "[[]]", "[{}]", "{a = {}}", "07:32:00", "[nan]")
+
+
+@pytest.mark.parametrize("value", NEVER)
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_of_a_specification_with_a_value_of_no_use(key, value):
+    lines = [f"{name} = {good}" for name, good in (KEYS | {key: value}).items()]
+    refused(lambda: specification.read(write("s.toml", "\n".join(lines))), "s.toml", key)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_of_a_specification_given_twice(key):
+    lines = [f"{name} = {good}" for name, good in KEYS.items()]
+    for again in (lines[list(KEYS).index(key)], f"{key}.a = 1", f"[{key}]", f"[[{key}]]"):
+        refused(lambda: specification.read(write("s.toml", "\n".join([*lines, again]))), "s.toml")  # noqa: B023
+
+
 def test_the_specification_that_the_others_are_made_from_is_good():
     assert specification.read(write("s.toml", SPECIFICATION)).horizon == 10
 
@@ -228,6 +277,10 @@ NETCDF = [
     ({"arm": ((), 0)}, {}, "arms: "),
     ({"reward": ("pull", [np.nan])}, {}, "rewards: "),
     ({"reward": ("pull", [np.inf])}, {}, "rewards: "),
+    ({"reward": ("pull", np.array(["2020-01-01"], "M8[ns]"))}, {}, "rewards: expected numbers"),
+    ({"reward": ("other", [1.0, 2.0])}, {}, "rewards: "),
+    ({"cost": ("pull", np.array([5], "m8[ns]"))}, {}, "costs: expected numbers"),
+    ({"arm": ("pull", np.array([2**63], "u8"))}, {}, "arms: "),
     ({"reward": ("pull", ["1"])}, {}, "rewards: "),
     ({"reward": ("other", [1.0, 2.0])}, {}, "rewards: "),
     ({"reward": ("pull", [1.0], {"units": "days since 2000-01-01"})}, {}, "rewards: "),
@@ -264,6 +317,36 @@ def test_a_link_in_a_netcdf_file_leads_nowhere(link):
     with h5py.File("pulls.nc", "w") as file:
         file["arm"], file["reward"], file["cost"] = link, [1.0], [1.0]
     refused(lambda: bf.History.load("pulls.nc", DRUG), "pulls.nc")
+
+
+FOREIGN = {
+    "scale": {"reward": [1.0], "attributes": {"scale_factor": "x"}},
+    "units": {"reward": [1.0], "attributes": {"units": "days since the flood"}},
+    "record": {"reward": np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")])},
+    "text": {"reward": "x"},
+    "endless": {"shape": (10**15,)},
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_hdf5_that_another_program_wrote(name, recwarn):
+    with h5py.File("pulls.nc", "w") as file:
+        file["arm"], file["cost"] = [0], [1.0]
+        given = FOREIGN[name]
+        if "shape" in given:  # a kilobyte that says it is petabytes
+            file.create_dataset("reward", shape=given["shape"], chunks=(1000,), dtype="f8")
+        else:
+            file["reward"] = given["reward"]
+        file["reward"].attrs.update(given.get("attributes", {}))
+    refused(lambda: bf.History.load("pulls.nc", DRUG), "pulls.nc")
+    assert not recwarn.list  # one line, and nothing beside it
+
+
+def test_netcdf_in_groups_or_of_the_old_format():
+    xr.DataTree.from_dict({"/a": xr.Dataset(ONE)}).to_netcdf("pulls.nc", engine="h5netcdf")
+    refused(lambda: bf.History.load("pulls.nc", DRUG), "pulls.nc", "no variable 'arm'")
+    xr.Dataset(ONE).to_netcdf("pulls.nc", engine="scipy")
+    refused(lambda: bf.History.load("pulls.nc", DRUG), "pulls.nc", "not a netCDF file")
 
 
 def recorded(pulls=60):

@@ -1,6 +1,7 @@
 """Where a command takes its instance from: a file, or a built-in with parameters."""
 
 import argparse
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayes_feasible.instance import Instance
 
+NEGATIVE_NUMBER = re.compile(r"^-(\d|\.\d|inf$|nan$)")  # which argparse does not know: -1e-3
 BUILT_IN = ("end_of_optimism", "random_ball", "soare", "movielens")
 
 

@@ -20,6 +20,7 @@ SAMPLERS = ("exact", "exact_step", "nutpie_component", "nuts_component", "smc_ev
             "nuts_hard")  # fmt: skip
 TRUTH = "truth"
 DEFAULT_PULLS = 1000
+RARITY = -40.0  # of a target
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -48,9 +49,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-probability",
         type=float,
-        default=-40.0,
         metavar="NUMBER",
-        help="with --target: natural logarithm of the probability of error (-40)",
+        help=f"with --target: natural logarithm of the probability of error ({RARITY:g})",
     )
     parser.add_argument(
         "--history", type=Path, metavar="PULLS", help="recorded pulls, a .csv or .nc file"
@@ -65,8 +65,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--rule",
         choices=(TRUTH, *RULES),
         default=TRUTH,
-        help="what decided on the pulls; 'truth' shares them out optimally and has the posterior "
-        "mean equal the true parameters (truth)",
+        metavar="NAME",
+        help=f"what decided on the pulls: {', '.join(RULES)}; or truth, which shares them out "
+        "optimally and has the posterior mean equal the true parameters (truth)",
     )
     parser.add_argument(
         "--candidate",
@@ -76,6 +77,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="of the pulls and the draws (0)"
     )
+    parser._negative_number_matcher = source.NEGATIVE_NUMBER  # -1e3 is no option
 
 
 def state(options: argparse.Namespace) -> tuple["Posterior", "Alternative"]:
@@ -86,7 +88,10 @@ def state(options: argparse.Namespace) -> tuple["Posterior", "Alternative"]:
         _refuse(options, "--target", ("history", "pulls", "candidate"))
         from bayes_feasible.analysis.targets import target
 
-        return target(options.target, options.log_probability)
+        rarity = RARITY if options.log_probability is None else options.log_probability
+        return target(options.target, rarity)
+    if options.log_probability is not None:
+        raise ValueError("--log-probability: has no meaning without --target")
     posterior = _posterior(options)
     return posterior, Alternative(posterior.problem, _candidate(options, posterior))
 

@@ -1,7 +1,6 @@
 """`bayes-feasible check`."""
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +50,6 @@ def run(options: argparse.Namespace) -> None:
 
     found = check(history, loaded, options.candidate)
     if options.json:
-        print(json.dumps(output.plain(found.to_dict()), indent=2, ensure_ascii=False))
+        output.show_json(found.to_dict())
     else:
-        print(found)
+        output.show(str(found))

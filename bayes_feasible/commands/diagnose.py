@@ -1,7 +1,6 @@
 """`bayes-feasible diagnose`."""
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,8 @@ NOT_TRUSTED = 1
 EPILOG = """\
 examples:
   bayes-feasible diagnose --target b --quick
-  bayes-feasible diagnose --target c --log-probability -400 --samplers nutpie_component slice
-  bayes-feasible diagnose --instance end_of_optimism --pulls 5000 --out scoreboard
+  bayes-feasible diagnose --target c --samplers nutpie_component slice
+  bayes-feasible diagnose --instance end_of_optimism --pulls 5000 --out board
 
 exit codes:
   0  every sampler has its verdict
@@ -32,9 +31,9 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     diagnose = add_parser(
         "diagnose",
         help="which samplers can be trusted with the alternative set",
-        description="Run samplers on the posterior given that a candidate is not the best "
-        "feasible one, compare each with the exact answer, and say which can be trusted and why "
-        "the others cannot.",
+        description="Run samplers on the posterior given that a candidate is not the best\n"
+        "feasible one, compare each with the exact answer, and say which can be trusted\n"
+        "and why the others cannot.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -68,6 +67,8 @@ def run(options: argparse.Namespace) -> int:
     """Run the samplers, print the scoreboard and write its files."""
     if options.out is not None and options.out.exists() and not options.out.is_dir():
         raise ValueError(f"--out: expected a folder, {options.out} is a file")
+    if options.out is not None:
+        _make(options.out)  # before the work
     posterior, alternative = state.state(options)
     from bayes_feasible.analysis import samplers, scoreboard
 
@@ -78,17 +79,24 @@ def run(options: argparse.Namespace) -> int:
     )  # fmt: skip
     result = scoreboard.judge(trees, posterior, alternative, seed=options.seed)
     if options.json:
-        print(json.dumps(output.plain(_fields(result)), indent=2, ensure_ascii=False))
+        output.show_json(_fields(result))
     else:
-        print(scoreboard.table(result), flush=True)
+        output.show(scoreboard.table(result))
     if options.out is not None:
         written = scoreboard.save(
             result, trees, options.out, posterior=posterior, alternative=alternative
         )
         if not options.json:
-            print(f"\nWritten: {', '.join(map(str, written))}")
+            output.show(f"\nWritten: {', '.join(map(str, written))}")
     trusted = bool((result.verdict == "trusted").all())
     return NOT_TRUSTED if options.strict and not trusted else 0
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"--out: {folder} cannot be made ({error.strerror})") from error
 
 
 def _fields(result: "xr.Dataset") -> dict[str, Any]:

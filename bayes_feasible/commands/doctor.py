@@ -1,8 +1,9 @@
 """`bayes-feasible doctor`."""
 
 import argparse
-import json
 from collections.abc import Callable
+
+from bayes_feasible.commands import _output as output
 
 UNSOUND = 1
 
@@ -28,10 +29,12 @@ def run(options: argparse.Namespace) -> int:
         findings.append(finding)
         if not options.json:
             mark = "ok   " if finding.sound else "WRONG"
-            print(f"{mark}  {finding.subject:<24}  {finding.detail}", flush=True)
+            output.show(f"{mark}  {finding.subject:<24}  {finding.detail}")
     sound = all(finding.sound for finding in findings)
     if options.json:
-        print(json.dumps([vars(finding) for finding in findings], indent=2))
+        output.show_json([vars(finding) for finding in findings])
     else:
-        print("\nEverything is sound." if sound else "\nSomething is wrong: see the lines above.")
+        output.show(
+            "\nEverything is sound." if sound else "\nSomething is wrong: see the lines above."
+        )
     return 0 if sound else UNSOUND

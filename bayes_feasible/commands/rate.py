@@ -1,7 +1,6 @@
 """`bayes-feasible rate`."""
 
 import argparse
-import json
 import sys
 import warnings
 from collections.abc import Callable
@@ -18,7 +17,21 @@ if TYPE_CHECKING:
     from bayes_feasible.rate import Rate
 
 SHOWN = 20  # rows of a table
+SMALLEST = 5e-7  # a share that does not round to nothing
 PICTURES = (".png", ".svg", ".pdf")
+
+DESCRIPTION = """\
+The fastest possible decay of the probability of error, with a certificate, the
+allocation of pulls that reaches it, and the mistake hardest to rule out. A rate
+of 0.01 nats per pull: in the long run each pull divides the probability of
+error by e^0.01, so that about 69 pulls halve it.
+"""
+EPILOG = """\
+examples:
+  bayes-feasible rate drug.toml --figure drug.png
+  bayes-feasible rate --instance end_of_optimism alpha=0.2
+  bayes-feasible rate --instance random_ball d=5 k=20 seed=1 --json
+"""
 
 
 def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
@@ -26,11 +39,9 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     rate = add_parser(
         "rate",
         help="the optimal rate of an instance",
-        description="The fastest possible decay of the probability of error, with a certificate, "
-        "the allocation of pulls that reaches it, and the mistake that is hardest to rule out.",
-        epilog="examples: bayes-feasible rate --instance end_of_optimism alpha=0.2; "
-        "bayes-feasible rate --instance random_ball d=5 k=20 seed=1 --json; "
-        "bayes-feasible rate drug.toml --figure drug.png",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     source.add(rate)
     rate.add_argument("--json", action="store_true", help="print JSON instead of tables")
@@ -60,9 +71,9 @@ def run(options: argparse.Namespace) -> None:
     if options.figure is not None:
         _draw(instance, options.figure)
     if options.json:
-        print(json.dumps(output.plain(_rate_fields(instance, rate)), indent=2, ensure_ascii=False))
+        output.show_json(_rate_fields(instance, rate))
     else:
-        print(_rate_text(instance, rate))
+        output.show(_rate_text(instance, rate))
 
 
 def _draw(instance: "Instance", path: Path) -> None:
@@ -70,12 +81,12 @@ def _draw(instance: "Instance", path: Path) -> None:
     from bayes_feasible.analysis import figures
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # told already
+        warnings.simplefilter("ignore")  # told already; or letters that the font lacks
         axes = figures.exponents(instance)
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    with replaced(path) as temporary:
-        figures.write(figure, temporary)
+        figure = axes.get_figure(root=True)
+        assert figure is not None
+        with replaced(path) as temporary:
+            figures.write(figure, temporary)
 
 
 def _rate_fields(instance: "Instance", rate: "Rate") -> dict[str, Any]:
@@ -115,7 +126,8 @@ def _rate_text(instance: "Instance", rate: "Rate") -> str:
             "",
             "Optimal allocation w*: arms that get pulls, and their shares",
             _first_rows(
-                ["arm", "share"], [[arm, f"{share:.6f}"] for arm, share in shares if share > 0]
+                ["arm", "share"],
+                [[arm, f"{share:.6f}"] for arm, share in shares if share >= SMALLEST],
             ),
             "",
             "Exponent of each candidate under w*: the smallest is Γ",

@@ -4,6 +4,10 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from bayes_feasible.commands import _output as output
+
+PAGES = (".html", ".htm")
+
 
 def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     """Declare the arguments."""
@@ -24,8 +28,10 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write the page and say where it is."""
+    if options.out is not None and options.out.suffix.lower() not in PAGES:
+        raise ValueError(f"--out: expected the extension {', '.join(PAGES)}, got {options.out}")
     from bayes_feasible.analysis import report
 
     path = report.write(options.folder, options.out)
     if not options.quiet:
-        print(path)
+        output.show(str(path))

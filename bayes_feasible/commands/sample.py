@@ -1,7 +1,6 @@
 """`bayes-feasible sample`."""
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
 BROKE_OFF = 1
 EPILOG = """\
 examples:
-  bayes-feasible sample --instance end_of_optimism alpha=0.2 --pulls 5000 --out draws.nc
-  bayes-feasible sample --instance random_ball d=5 k=20 seed=1 --rule BLFAIPS --pulls 2000
-  bayes-feasible sample drug.toml --history pulls.csv --candidate low
-  bayes-feasible sample --target b --log-probability -400 --sampler nutpie_component
+  bayes-feasible sample drug.toml --history pulls.csv --candidate "10 mg"
+  bayes-feasible sample --instance end_of_optimism --pulls 5000 --out draws.nc
+  bayes-feasible sample --instance soare d=3 --rule BLFAIPS --pulls 2000
+  bayes-feasible sample --target b --log-probability -400 --sampler smc_events
 
 exit codes:
   0  the draws are there
@@ -36,7 +35,7 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     sample = add_parser(
         "sample",
         help="draw parameters under which the recommendation is wrong",
-        description="Draw from the posterior given that a candidate is not the best feasible one, "
+        description="Draw from the posterior given that a candidate is not the best feasible one,\n"
         "say how probable that is, and save the draws as netCDF.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -81,6 +80,8 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"--out: expected a file with the extension .nc, got {options.out}")
     if options.out is not None and not options.out.parent.is_dir():
         raise ValueError(f"--out: there is no folder {options.out.parent}")  # before the work
+    if options.out is not None and options.history is not None:
+        output.keep(options.history, options.out)
     posterior, alternative = state.state(options)
     from bayes_feasible.analysis import samplers
 
@@ -96,10 +97,9 @@ def run(options: argparse.Namespace) -> int:
     if options.out is not None:
         write_netcdf(options.out, tree)
     if options.json:
-        fields = output.plain(_fields(tree, alternative))
-        print(json.dumps(fields, indent=2, ensure_ascii=False))
+        output.show_json(_fields(tree, alternative))
     else:
-        print(_text(tree, alternative))
+        output.show(_text(tree, alternative))
     return 0
 
 

@@ -1,7 +1,6 @@
 """`bayes-feasible study`."""
 
 import argparse
-import json
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -18,19 +17,19 @@ FAILED, INTERRUPTED, TERMINATED = 1, 130, 143
 
 EPILOG = """\
 examples:
-  bayes-feasible study                                the End of Optimism study, in study/
-  bayes-feasible study --template > mine.toml         its specification, to be changed
-  bayes-feasible study mine.toml --out mine           your own
+  bayes-feasible study                          the End of Optimism study
+  bayes-feasible study --template > mine.toml   its specification, to be changed
+  bayes-feasible study mine.toml --out mine     your own
   bayes-feasible study mine.toml --out mine --dask tcp://10.0.0.1:8786
 
-The same command again goes on where the last one stopped and re-uses all that is finished; the
-numbers are the same however often it was stopped and wherever it ran. A part whose file was
-damaged is computed again.
+The same command again goes on where the last one stopped and re-uses all that
+is finished; the numbers are the same however often it was stopped and wherever
+it ran. A part whose file was damaged is computed again.
 
 exit codes:
   0    the study is finished
   1    it had to stop (the disk is full, workers died); finished parts are kept
-  2    the arguments, the specification or the folder are not right; nothing was computed
+  2    the arguments, the specification or the folder are not right
   130  stopped by Ctrl-C; finished parts are kept
   143  stopped by a SIGTERM, as batch systems send; finished parts are kept
 """
@@ -41,7 +40,7 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     study = add_parser(
         "study",
         help="run rules on an instance many times: does the error fall at the optimal rate?",
-        description="Run rules on an instance many times and say, for each, whether its "
+        description="Run rules on an instance many times and say, for each, whether its\n"
         "probability of error falls at the optimal rate, how fast, and how sure that is.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -90,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     from bayes_feasible.analysis import specification
 
     if options.template:
-        print(specification.DEFAULT, end="")
+        output.show(specification.DEFAULT)
         return 0
     from bayes_feasible.analysis.executors import Unfinished
     from bayes_feasible.analysis.study import study
@@ -142,17 +141,16 @@ def _show(found: "Study", options: argparse.Namespace) -> None:
     for note in found.notes:
         print(f"bayes-feasible study: {note}", file=sys.stderr)
     if options.json:
-        print(json.dumps(output.plain(_fields(found)), indent=2, ensure_ascii=False))
+        output.show_json(_fields(found))
     elif not options.quiet:
         from bayes_feasible.analysis.report import PAGE, headline
 
-        print(found.tables())
-        print(f"\nWritten in {found.folder}:")
-        for path in found.files:
-            print(f"  {path.relative_to(found.folder)}")
+        lines = [found.tables(), "", f"Written in {found.folder}:"]
+        lines += [f"  {path.relative_to(found.folder)}" for path in found.files]
         if found.summary is not None:
-            print(f"\n{headline(found.summary)}")
-            print(f"To read, in a browser: {found.folder / PAGE}")
+            lines += ["", headline(found.summary)]
+            lines += [f"To read, in a browser: {found.folder / PAGE}"]
+        output.show("\n".join(lines))
 
 
 def _fields(found: "Study") -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -17,12 +16,10 @@ if TYPE_CHECKING:
     from bayes_feasible.problem import Problem
     from bayes_feasible.trial import Trial
 
-NEGATIVE_NUMBER = re.compile(r"^-(\d|\.\d|inf$|nan$)")  # not an option, in `tell`
-
 DESCRIPTION = """\
-A live experiment in a file: ask which arm to pull, tell what it showed, see how sure the
-recommendation is. Every step is on the disk before the command returns; several people may work
-on one trial at the same time.
+A live experiment in a file: ask which arm to pull, tell what it showed, see how
+sure the recommendation is. Every step is on the disk before the command
+returns; several people may work on one trial at the same time.
 """
 EXAMPLES = """\
 examples:
@@ -82,11 +79,11 @@ def run(options: argparse.Namespace) -> None:
             fields, text = _RUN[options.step](options)
         finally:
             for message in dict.fromkeys(str(warning.message) for warning in caught):
-                print(f"bayes-feasible trial: {message}", file=sys.stderr)
+                print(f"bayes-feasible trial: {output.visible(message)}", file=sys.stderr)
     if options.json:
-        print(json.dumps(output.plain(fields), indent=2, ensure_ascii=False))
+        output.show_json(fields)
     else:
-        print(text, end="" if text.endswith("\n") else "\n")
+        output.show(text)
 
 
 def _declare_new(parser: argparse.ArgumentParser) -> None:
@@ -99,18 +96,27 @@ def _declare_new(parser: argparse.ArgumentParser) -> None:
         metavar=("NAME", "KEY=VALUE"),
         help=f"instead of FILE a built-in ({', '.join(source.BUILT_IN)}) and its parameters",
     )
-    parser.add_argument("--rule", default="BestResponse", help="sampling rule (BestResponse)")
+    parser.add_argument(
+        "--rule",
+        default="BestResponse",
+        metavar="NAME",
+        help="what chooses the arms: BLFAIPS, PlugIn, TopTwo, Uniform, ... (BestResponse)",
+    )
     parser.add_argument(
         "--set",
         nargs="+",
+        action="extend",
         default=[],
         metavar="KEY=VALUE",
         help="options of the rule, such as eta=1",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the rule's random numbers (0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the rule's random numbers (0)"
+    )
     parser.add_argument(
         "--recommendation",
         default="mean",
+        metavar="WHICH",
         help="what to recommend: the best of the posterior means (mean, the default), the "
         "candidate most probably best (probable), or the best of one draw (draw)",
     )
@@ -159,7 +165,7 @@ def _settings(pairs: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"--set: expected KEY=VALUE, got {pair!r}")
         if key in settings:
             raise ValueError(f"--set: {key} is given twice")
-        if key in ("path", "problem", "rule", "seed", "recommendation", "wait"):
+        if key in ("cls", "path", "problem", "rule", "seed", "recommendation", "wait"):
             raise ValueError(f"--set: {key} is not an option of a rule")
         try:
             settings[key] = json.loads(text)
@@ -177,7 +183,7 @@ def _ask(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
     arms = trial.ask(options.n).tolist()
     names = [trial.arm_name(arm) for arm in arms]
     fields = {"trial": trial.path, "asked": names, "indices": arms, "pending": _pending(trial)}
-    return fields, "\n".join(names)
+    return fields, "\n".join(name.replace("\n", "\\n") for name in names)  # one a line
 
 
 def _declare_tell(parser: argparse.ArgumentParser) -> None:
@@ -194,7 +200,7 @@ def _declare_tell(parser: argparse.ArgumentParser) -> None:
         help="instead, many pulls: a table with columns arm, reward and the constraints; "
         "- is the standard input",
     )
-    parser._negative_number_matcher = NEGATIVE_NUMBER  # also -1e-3, which argparse does not know
+    parser._negative_number_matcher = source.NEGATIVE_NUMBER
 
 
 def _tell(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
@@ -234,7 +240,7 @@ def _values(trial: "Trial", texts: Sequence[str]) -> tuple[float, Any]:
         name, equals, value = text.rpartition("=")
         if not equals:
             in_order.append(_number(text, "value"))
-        elif name in by_name:
+        elif name in by_name or (name == "reward" and in_order):
             raise ValueError(f"{name}: given twice")
         else:
             by_name[name] = _number(value, name)
@@ -251,17 +257,22 @@ def _values(trial: "Trial", texts: Sequence[str]) -> tuple[float, Any]:
 
 def _number(text: str, name: str) -> float:
     try:
+        if "_" in text:
+            raise ValueError
         return float(text)
     except ValueError:
         raise ValueError(f"{name}: expected a number, got {text!r}") from None
 
 
 def _from_csv(trial: "Trial", path: str) -> tuple[list[int], list[float], list[list[float]]]:
+    from bayes_feasible import _check
     from bayes_feasible._pulls_csv import read_pulls
 
     try:
-        content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        content = sys.stdin.buffer.read() if path == "-" else _check.no_device(path).read_bytes()
         return read_pulls(content.decode("utf-8"), trial.problem)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: expected text in UTF-8 ({error})") from error
     except OSError as error:
         raise OSError(f"{path}: cannot be read ({error.strerror})") from error
     except ValueError as error:
@@ -313,7 +324,9 @@ def _log(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
 
 
 def _declare_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write it here instead")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write this file instead of printing"
+    )
 
 
 def _export(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
@@ -325,6 +338,7 @@ def _export(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
     fields: dict[str, Any] = {"trial": trial.path, "pulls": len(trial.history)}
     if options.out is None:
         return fields | {"csv": table}, table
+    output.keep(options.trial, options.out)
     with replaced(options.out) as new:
         new.write_text(table, encoding="utf-8")
     return fields | {"written": str(options.out)}, f"Written: {options.out}"

@@ -291,7 +291,8 @@ def log_probability_floor(
     floor = -np.inf
     slack = radius - np.linalg.norm(centre)
     if slack > 0:
-        leaving = _log_outside(slack**2 * float(precision.min()), features)
+        with np.errstate(over="ignore"):
+            leaving = _log_outside(float(slack**2 * precision.min()), features)
         left = math.exp(min(leaving - half_space, 0.0))
         if left < 1.0 - 1e-6:  # nearer to 1 the difference is rounding, and no bound
             floor = half_space + math.log1p(-left)
@@ -316,6 +317,8 @@ def _log_outside(square: float, features: int) -> float:
     """Chernoff's bound on the log-probability that a chi-square variable exceeds `square`."""
     if square <= features:
         return 0.0
+    if square == np.inf:
+        return -np.inf
     return 0.5 * features * (1.0 + math.log(square / features)) - 0.5 * square
 
 
@@ -324,8 +327,9 @@ def _log_interval(low: Array, high: Array) -> Array:
     flip = low > 0  # work in the lower tail, where the logarithms have their digits
     low, high = np.where(flip, -high, low), np.where(flip, -low, high)
     upper, lower = scipy_log_ndtr(high), scipy_log_ndtr(low)
-    with np.errstate(divide="ignore"):
-        return upper + np.log1p(-np.exp(np.minimum(lower - upper, 0.0)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inside = upper + np.log1p(-np.exp(np.minimum(lower - upper, 0.0)))
+    return np.where(upper > -np.inf, inside, -np.inf)
 
 
 def tilted_log_probability(

@@ -179,15 +179,20 @@ def solve(lower, vectors, row, spare, result, to):
 
 @njit(**BORROWER, forceinline=True)
 def update_triangle(lower, vectors, row):
-    """Turn the triangle of `V` into that of `V + v v^T` for the row `v`, which is used up."""
+    """Turn the triangle of `V` into that of `V + v v^T` for the row `v`, which is used up.
+
+    What is left of `v` is taken from the triangle before the step: from the one after it, it would
+    be a small difference of large products where the arms are long.
+    """
     for k in range(len(lower)):
         sine = vectors[row, k] * lower[k, k]
         cosine = math.sqrt(1.0 + sine * sine)
         inverse = 1.0 / cosine
         lower[k, k] *= inverse
         for i in range(k + 1, len(lower)):
-            lower[i, k] = (lower[i, k] + sine * vectors[row, i]) * inverse
-            vectors[row, i] = cosine * vectors[row, i] - sine * lower[i, k]
+            old = lower[i, k]
+            lower[i, k] = (old + sine * vectors[row, i]) * inverse
+            vectors[row, i] = (vectors[row, i] - sine * old) * inverse
 
 
 @njit(**BORROWING_DOOR)

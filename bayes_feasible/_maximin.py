@@ -22,6 +22,7 @@ LOOSE = 0.1  # relative gap at which a working set is first compared with everyt
 GROWTH = 8  # least number of arms or candidates that join a working set
 WIDE = 3  # arms of the first working set, in multiples of the rank
 NEAR = 0.2  # how near to violation, relatively, arms and candidates join
+FAR = 1e60  # times the smallest exponent: so large that it limits nothing, however large it is
 ENTRY = 0.3  # slack of a newcomer
 FICKLE = 10  # rounds in which arms may leave the working set
 
@@ -127,7 +128,8 @@ def maximin(arms, basis, vectors, coefficients, owner, candidates, target):
     steps = WARM_UP if number > GROWTH + (1 + WIDE) * rank else 0
     weights, value = warm_up(arms, vectors, coefficients, owner, candidates, steps)
     scale = value.min()
-    coefficients = coefficients / scale
+    with np.errstate(over="ignore"):
+        coefficients = np.minimum(coefficients / scale, FAR * np.sum(vectors**2, axis=1))
     inside, counted = np.zeros(number, bool), np.zeros(candidates, bool)
     inside[basis] = True
     needed = inside.copy()  # the other arms may leave a working set again

@@ -5,6 +5,7 @@ from scipy.linalg import qr, solve_triangular
 
 from bayes_feasible._bounded import ball_multiplier
 from bayes_feasible._check import Array
+from bayes_feasible.problem import span
 
 FREE = 1e-9  # share of a vector outside the span of the pulled arms that counts as outside
 
@@ -20,10 +21,12 @@ def cheapest_moves(rows: Array, vectors: Array) -> tuple[Array, Array]:
     costs : array (vector,)
     moves : array (vector, feature)
     """
+    unit = np.abs(rows).max(axis=0)  # neither the unit of a feature nor a small share may hide
+    unit[unit == 0] = 1.0
+    rows, vectors = rows / unit, vectors / unit
+    rank = span(rows).shape[1]
     order = np.argsort(-np.linalg.norm(rows, axis=1), kind="stable")
     factor, pivots = qr(rows[order], mode="r", pivoting=True)
-    size = np.abs(np.diag(factor))
-    rank = int(np.sum(size > max(rows.shape) * np.finfo(float).eps * size[0]))
     axes, triangle = qr(factor[:rank].T, mode="full")
     inside, outside = axes[:, :rank], axes[:, rank:]
     permuted = vectors[:, pivots]
@@ -39,7 +42,7 @@ def cheapest_moves(rows: Array, vectors: Array) -> tuple[Array, Array]:
         moves[free] = rest[free] @ outside.T / np.sum(rest[free] ** 2, axis=1, keepdims=True)
     unpermuted = np.empty_like(moves)
     unpermuted[:, pivots] = moves
-    return costs, unpermuted
+    return costs, unpermuted / unit
 
 
 def nearest(
@@ -50,7 +53,6 @@ def nearest(
     Parameters
     ----------
     theta : array (block, feature)
-        In coordinates of the span of the arms, as are `rows` and `vectors`.
     noise : array (block,)
     rows : array (arm, feature)
         Arms times the roots of their shares.
@@ -72,10 +74,16 @@ def nearest(
 def nearest_bounded(
     theta: Array, noise: Array, rows: Array, vectors: Array, limits: Array, radius: Array
 ) -> tuple[Array, Array]:
-    """`nearest` within balls; in the features themselves, not in the span of the arms."""
-    values, axes = np.linalg.eigh(rows.T @ rows)
-    values = np.maximum(values, 1e-14 * values[-1])  # unseen directions cost next to nothing
+    """`nearest` within balls."""
+    _, roots, axes = np.linalg.svd(rows)
+    least = max(rows.shape) * np.finfo(float).eps * roots[0]
+    rank = int(np.sum(roots > least))
+    values = np.full(len(axes), least**2)  # unseen directions cost next to nothing
+    values[:rank] = roots[:rank] ** 2
+    axes = axes.T
     rotated, turned = theta @ axes, vectors @ axes
+    rest, whole = (np.linalg.norm(v, axis=-1) for v in (turned[..., rank:], turned))
+    turned[rest <= FREE * whole, rank:] = 0.0  # but a rounding must not lead there
     found = np.tile(rotated, (len(limits), 1, 1))
     exponents = np.zeros(len(limits))
     for e, limit in enumerate(limits):

@@ -24,6 +24,8 @@ BORROWING_DOOR: dict[str, Any] = {**DOOR, "_nrt": False}
 # An arm closer than this to the span of the chosen ones is not needed as a basis vector, unless
 # there is no better one.
 COLLINEAR = 1e-9
+NARROW = 1e-3  # a basis of arms this near to collinear loses digits that are worth getting back
+REFINEMENTS = 3  # each wins as many digits as the basis leaves
 MAGNITUDES = 400  # binary orders of magnitude that the sizes of rows are told apart by
 
 
@@ -70,7 +72,7 @@ def _subtract(value, factor, other):
         value[i] -= factor * other[i]
 
 
-def coordinates(arms, vectors, rank):
+def coordinates(arms, vectors, rank, rests=None):
     """Arms and vectors as combinations of `rank` of the arms, chosen greedily for large volume.
 
     The exponents do not change under a linear map, and in these coordinates the arms have
@@ -81,17 +83,63 @@ def coordinates(arms, vectors, rank):
     arms, vectors : arrays of shapes (arm, feature) and (vector, feature)
     rank : int
         The rank of the arms.
+    rests : array of the shape of the vectors, optional
+        What rounding has cut off the vectors.
 
     Returns
     -------
     arms, vectors : arrays of shapes (arm, rank) and (vector, rank)
+        To nearly all their digits, also where the arms are nearly collinear.
     chosen : array of shape (rank,)
         Which arms are the basis: row `chosen[j]` of the arms is the j-th unit vector.
     outside : array of shape (vector,)
         Share of the length of each vector that is outside the span of the arms.
     """
     # Read-only arrays are another type to the compiler: with copies, one version serves all.
-    return _coordinates(np.array(arms), np.array(vectors), rank)
+    reduced, within, chosen, outside = _coordinates(np.array(arms), np.array(vectors), rank)
+    unit = np.abs(arms).max(axis=0)
+    unit[unit == 0] = 1.0
+    basis = arms[chosen]
+    length = np.linalg.norm(basis / unit, axis=1)
+    rows = basis / unit / length[:, np.newaxis]
+    if rank > 1 and np.linalg.svd(rows, compute_uv=False)[-1] < NARROW:
+        back = np.linalg.pinv(rows, rcond=0.0) / length
+        back /= unit[:, np.newaxis]
+        others = np.ones(len(arms), dtype=bool)
+        others[chosen] = False  # these are unit vectors
+        reduced[others] = _refined(reduced[others], arms[others], 0.0, basis, back)
+        rests = 0.0 if rests is None else rests
+        within = _refined(within, np.asarray(vectors), rests, basis, back)
+    return reduced, within, chosen, outside
+
+
+def _refined(along, rows, rests, basis, back):
+    """Coordinates with the digits that a narrow basis took: what they leave is solved for again."""
+    for _ in range(REFINEMENTS):
+        along = along + _left(along, rows, rests, basis) @ back
+    return along
+
+
+def _left(along, rows, rests, basis):
+    """`rows + rests - along @ basis`, summed in twice the working precision (Dekker 1971)."""
+    total, small = rows.astype(float), np.zeros(rows.shape) + rests
+    for j in range(len(basis)):
+        factor, other = along[:, j, np.newaxis], basis[j]
+        product = factor * other
+        (high, low), (other_high, other_low) = _halves(factor), _halves(other)
+        lost = low * other_low - (product - high * other_high - low * other_high - high * other_low)
+        new = total - product
+        back = new - total
+        small += (total - (new - back)) - (product + back) - lost
+        total = new
+    return total + small
+
+
+def _halves(value):
+    """A number as the sum of two of half as many digits."""
+    shifted = (2.0**27 + 1) * value
+    high = shifted - (shifted - value)
+    return high, value - high
 
 
 @njit(**DOOR)

@@ -20,7 +20,7 @@ from bayes_feasible._draws import (
 )
 from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.posterior import Posterior
-from bayes_feasible.problem import Problem
+from bayes_feasible.problem import SPAN_TOLERANCE, Problem
 
 DRAWS = 2**14  # for the part of a union's probability that has no closed form
 PAIRS = 2500  # pairs of events whose overlap is integrated exactly
@@ -138,6 +138,7 @@ class Alternative:
         self.events += [f"{problem.name(rival)} better" for rival in self.rivals.tolist()]
         self._blocks = np.concatenate([[0], 1 + self._binding])
         self._vectors, self._limits = self._half_spaces()
+        self._beyond = sticks_out(self._vectors, problem)
 
     def _half_spaces(self) -> tuple[Array, Array]:
         """Events as `vectors[event, block] @ theta[block] >= limits[event, block]`.
@@ -239,20 +240,16 @@ class Alternative:
         rows = np.sqrt(_check.allocation(problem, allocation))[:, np.newaxis] * problem.arms
         theta = np.vstack([reward, cost])
         noise, blocks, found = block_noise(problem), self._blocks, theta.copy()
-        if problem.parameter_radius is not None:
-            radius = block_radius(problem)
-            if np.any(np.linalg.norm(theta, axis=1) > radius):
-                raise ValueError("theta_reward, theta_cost: beyond the parameter_radius")
+        radius = block_radius(problem)
+        if np.any(np.linalg.norm(theta, axis=1) > radius):
+            raise ValueError("theta_reward, theta_cost: beyond the parameter_radius")
+        exponents, found[blocks] = _nearest.nearest(
+            theta[blocks], noise[blocks], rows, self._vectors, self._limits
+        )
+        if np.any(np.linalg.norm(found, axis=1) > radius):
             exponents, found[blocks] = _nearest.nearest_bounded(
                 theta[blocks], noise[blocks], rows, self._vectors, self._limits, radius[blocks]
             )
-        else:
-            basis = problem.basis
-            exponents, inside = _nearest.nearest(
-                theta[blocks] @ basis, noise[blocks], rows @ basis, self._vectors @ basis,
-                self._limits,
-            )  # fmt: skip
-            found[blocks] += (inside - theta[blocks] @ basis) @ basis.T
         event = int(np.argmin(exponents))
         return xr.Dataset(
             {
@@ -394,17 +391,19 @@ class Alternative:
         events = np.empty(size, dtype=np.int64)
         with undisturbed():
             _union.draw_union(rng, active.normals, active.offsets, cumulative, points, events)
-        root, _ = posterior.covariance_root()
+        root, rest = posterior.covariance_root()
+        if self._beyond:
+            root = np.hstack([root, rest])
         blocks, spread = self._blocks, block_noise(self.problem) * math.sqrt(scale)
         inside = np.empty((size, blocks.size, len(root)))
         _union.to_parameters(
             points, events, root, block_means(posterior)[blocks], spread[blocks],
             self._vectors[active.events], self._limits[active.events], inside,
         )  # fmt: skip
-        if self.problem.rank == len(root) and blocks.size == spread.size:
+        if root.shape[1] == len(root) and blocks.size == spread.size:
             return inside, active.events[events]
         parameters = unrestricted(posterior, size, rng, scale)
-        basis = self.problem.basis
+        basis = np.eye(len(root)) if self._beyond else self.problem.basis
         parameters[:, blocks] -= parameters[:, blocks] @ basis @ basis.T
         parameters[:, blocks] += inside
         return parameters, active.events[events]
@@ -446,13 +445,22 @@ class Alternative:
         centre = block_means(posterior)[self._blocks]
         noise = block_noise(self.problem)[self._blocks] * math.sqrt(scale)
         finite = np.isfinite(self._limits)
-        normals = np.zeros((*finite.shape, self.problem.rank))
-        normals[finite] = posterior.whiten(self._vectors[finite])
-        length = np.linalg.norm(normals, axis=-1)
+        vectors = self._vectors[finite]
+        white = posterior._whiten(vectors)
+        if self._beyond:  # there the prior stands
+            rest = posterior.covariance_root()[1]
+            white = np.hstack([white, np.where(outside(vectors, self.problem), vectors @ rest, 0)])
+        # In two steps, for the square of a small number may be no number.
+        size = np.abs(white).max(axis=-1, keepdims=True, initial=0.0)
+        white /= size
+        length = np.linalg.norm(white, axis=-1, keepdims=True)
+        normals = np.zeros((*finite.shape, white.shape[-1]))
+        normals[finite] = white / length
         values = np.einsum("ebf,bf->eb", self._vectors, centre)
         offsets = self._limits.copy()
-        offsets[finite] = (offsets - values)[finite] / (noise * length)[finite]
-        normals[finite] /= length[finite][:, np.newaxis]
+        excess = (offsets - values) / noise
+        with np.errstate(over="ignore"):
+            offsets[finite] = excess[finite] / (size * length)[:, 0]
         return normals, offsets
 
     def _whitened(self, posterior: Posterior, scale: float) -> tuple[Whitened, Array]:
@@ -498,6 +506,21 @@ class Alternative:
             f"candidate: nothing can make {self.problem.name(self.candidate)!r} wrong, "
             "so its alternative set is empty and has no draws"
         )
+
+
+def outside(vectors: Array, problem: Problem) -> NDArray[np.bool_]:
+    """Which vectors are not in the span of the arms, over all but the last axis (kept).
+
+    Candidates are; but what tells two of them apart need not be where it is as small as rounding.
+    """
+    basis = problem.basis
+    rest = np.linalg.norm(vectors - vectors @ basis @ basis.T, axis=-1, keepdims=True)
+    return rest > SPAN_TOLERANCE * np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def sticks_out(vectors: Array, problem: Problem) -> bool:
+    """Whether any of these vectors is not in the span of the arms."""
+    return problem.rank < len(problem.basis) and bool(outside(vectors, problem).any())
 
 
 def _last(value: Any, *dims: str) -> Any:

@@ -74,15 +74,28 @@ class Instance:
                 "theta_cost: no candidate is feasible; the nearest, "
                 f"{problem.name(nearest)!r}, exceeds a threshold by {excess[nearest]:g}"
             )
-        self.best = int(np.argmax(np.where(self.feasible, self.mean_reward, -np.inf)))
+        self.best = self._best()
         for array in (self.theta_reward, self.theta_cost, self.mean_reward, self.mean_cost):
             array.setflags(write=False)
+
+    def _best(self) -> int:
+        """The best feasible candidate, by differences: sums of large numbers hide small ones."""
+        best = int(np.argmax(np.where(self.feasible, self.mean_reward, -np.inf)))
+        for _ in self.mean_reward:  # each step is to a better one, so that it ends
+            ahead = np.where(self.feasible, -self._gap(best), 0.0)
+            if ahead.max() <= 0:
+                break
+            best = int(np.argmax(ahead))
+        return best
+
+    def _gap(self, candidate: int) -> Array:
+        candidates = self.problem.candidates
+        return _inner(candidates[candidate] - candidates, self.theta_reward)
 
     @cached_property
     def reward_gap(self) -> Array:
         r"""How much less reward each candidate has, :math:`\langle\theta_r, z^* - z\rangle`."""
-        candidates = self.problem.candidates
-        return _inner(candidates[self.best] - candidates, self.theta_reward)
+        return self._gap(self.best)
 
     @cached_property
     def kind(self) -> Any:

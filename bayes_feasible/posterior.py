@@ -88,6 +88,7 @@ class Posterior:
         counts : whole numbers, shape (arm,)
         reward_sums : shape (arm,)
         cost_sums : shape (arm, constraint)
+            All in the order of the arms, or by their names.
 
         Examples
         --------
@@ -97,16 +98,19 @@ class Posterior:
         array([1. , 0.5])
         """
         posterior = cls(problem)
-        number = _check.numbers("counts", counts)
+        arms = problem.coords["arm"]
+        number = _check.numbers("counts", _check.by_name("counts", counts, arms, "arms"))
         if number.shape != posterior.counts.shape:
             raise ValueError(f"counts: expected one an arm, got shape {number.shape}")
         if number.min() < 0 or np.any(number != np.floor(number)):
             raise ValueError("counts: expected whole numbers that are not negative")
         if number.max() > _check.LARGEST_COUNT:
             raise ValueError(f"counts: {number.max():g} pulls are too many to be counted exactly")
-        rewards = _check.numbers("reward_sums", reward_sums)
+        sums = _check.by_name("reward_sums", reward_sums, arms, "arms")
+        rewards = _check.numbers("reward_sums", sums)
         if rewards.shape != posterior.reward_sums.shape:
             raise ValueError(f"reward_sums: expected one an arm, got shape {rewards.shape}")
+        cost_sums = _check.costs_by_arm("cost_sums", cost_sums, problem)
         costs = _check.costs("cost_sums", cost_sums, *posterior.cost_sums.shape)
         if np.any((number == 0) & ((rewards != 0) | np.any(costs != 0, axis=1))):
             raise ValueError("counts: an arm with a sum that is not 0 was never pulled")
@@ -205,8 +209,13 @@ class Posterior:
         True
         """
         features = self.problem.arms.shape[1]
-        if np.ndim(vectors) != 2 or np.shape(vectors)[1] != features:
-            raise ValueError(f"vectors: expected rows of {features}, got shape {np.shape(vectors)}")
+        vectors = _check.numbers("vectors", vectors)
+        if vectors.ndim != 2 or vectors.shape[1] != features:
+            raise ValueError(f"vectors: expected rows of {features}, got shape {vectors.shape}")
+        return self._whiten(vectors)
+
+    def _whiten(self, vectors: Array) -> Array:
+        """`whiten` without the checks: differences of candidates may be as small as they are."""
         lower, order, _ = self._solved()
         return whiten(lower, order, np.ascontiguousarray(vectors @ self.problem.basis))
 

@@ -82,6 +82,8 @@ class Problem:
             _check_features(self.arms, self.candidates, features, other)
             if features is None:
                 features, named_by = other, "candidates"
+            if candidate_names == arm_names and np.array_equal(self.candidates, self.arms):
+                self.candidates = self.arms
         limits, constraint_names = _check.named_values("thresholds", thresholds)
         if np.isneginf(limits).any():
             raise ValueError("thresholds: -inf leaves no candidate feasible")
@@ -143,9 +145,15 @@ class Problem:
     def _check_span(self) -> None:
         if self.candidates is self.arms:
             return
-        inside = self.candidates @ self.basis @ self.basis.T
-        scale = np.linalg.norm(self.candidates, axis=1)
-        off = np.linalg.norm(self.candidates - inside, axis=1) > SPAN_TOLERANCE * scale
+        if self.rank == self.arms.shape[1]:
+            return
+        unit = np.abs(self.arms).max(axis=0)  # a feature in small units must not hide
+        unit[unit == 0] = 1.0
+        directions = _directions(self.arms / unit)[:, : self.rank]
+        candidates = self.candidates / unit
+        outside = candidates - candidates @ directions @ directions.T
+        length = np.linalg.norm(candidates, axis=1)
+        off = np.linalg.norm(outside, axis=1) > SPAN_TOLERANCE * length
         if off.any():
             first = int(np.argmax(off))
             raise ValueError(
@@ -198,8 +206,8 @@ def span(arms: Array) -> Array:
     identity, which leaves every number as the user wrote it.
     """
     features = arms.shape[1]
-    rows = scaled = _unit_rows(arms)
-    rank = _numerical_rank(rows)
+    scaled = _unit_rows(arms)
+    rank = _numerical_rank(scaled)
     for _ in range(EQUILIBRATIONS):
         if rank == min(arms.shape):  # the highest there can be
             break
@@ -207,8 +215,12 @@ def span(arms: Array) -> Array:
         rank = max(rank, _numerical_rank(_unit_rows(scaled)))
     if rank == features:
         return np.eye(features)
-    directions = qr(rows.T, mode="economic", pivoting=True)[0]
-    return np.ascontiguousarray(directions[:, :rank])
+    return np.ascontiguousarray(_directions(arms)[:, :rank])
+
+
+def _directions(arms: Array) -> Array:
+    """Orthonormal columns, of which the first span most of the arms' directions."""
+    return qr(_unit_rows(arms).T, mode="economic", pivoting=True)[0]
 
 
 def _balanced_rows(rows: Array) -> Array:

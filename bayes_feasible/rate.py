@@ -26,6 +26,7 @@ from bayes_feasible.problem import SPAN_TOLERANCE, Problem, span
 
 ROUNDING = 1e-13  # relative allowance for rounding in the upper bound
 SMALLEST_RATIO, LARGEST_RATIO = 1e-150, 1e150  # of a gap to the noise: their squares are numbers
+SMALLEST_EXPONENT, LARGEST_EXPONENT = 1e-304, 1e304
 NEGLIGIBLE = 1e-8  # shares below this are tried at zero
 SHOWN = 6  # arms of the allocation that are printed
 
@@ -86,7 +87,9 @@ class Rate:
     @property
     def gap(self) -> float:
         """Relative distance between the bounds."""
-        return 0.0 if self.lower == self.upper else (self.upper - self.lower) / self.lower
+        if self.lower == self.upper:
+            return 0.0
+        return (self.upper - self.lower) / self.lower if self.lower > 0 else np.inf
 
     def __repr__(self) -> str:
         order = np.argsort(-self.allocation.values, kind="stable")
@@ -113,6 +116,7 @@ class _Pieces:
     """The exponents as sums of coefficient / |vector|^2, without an allocation."""
 
     vectors: Array  # (piece, feature)
+    rests: Array  # (piece, feature), what rounding has cut off the vectors
     coefficients: Array  # (piece,), positive
     owner: NDArray[np.int64]  # (piece,), the candidate
     infinite: NDArray[np.bool_]  # (candidate,), never the reason of a mistake
@@ -137,13 +141,22 @@ def _pieces(instance: Instance) -> _Pieces:
     zero = ~infinite & (reward_term == 0) & (cost_term == 0)
     by_reward = np.flatnonzero(~infinite & (reward_term > 0))
     by_cost = np.flatnonzero(~infinite & (cost_term > 0))
+    difference, rest = _exact_difference(candidates[by_reward], candidates[best])
     return _Pieces(
-        np.concatenate((candidates[by_reward] - candidates[best], candidates[by_cost])),
+        np.concatenate((difference, candidates[by_cost])),
+        np.concatenate((rest, np.zeros((by_cost.size, candidates.shape[1])))),
         np.concatenate((reward_term[by_reward], cost_term[by_cost])),
         np.concatenate((by_reward, by_cost)),
         infinite,
         zero,
     )
+
+
+def _exact_difference(left: Array, right: Array) -> tuple[Array, Array]:
+    """A difference, and what rounding has cut off it (Knuth)."""
+    difference = left - right
+    back = difference - left
+    return difference, (left - (difference - back)) - (right + back)
 
 
 def _half_square(name: str, gap: Array, noise: Any) -> Array:
@@ -166,9 +179,24 @@ def _reduce(problem: Problem, pulled: NDArray[np.bool_], pieces: _Pieces) -> tup
     if not pieces.owner.size or not arms.any():
         return None
     rank = problem.rank if pulled.all() else span(arms).shape[1]
-    reduced, vectors, _, outside = coordinates(arms, pieces.vectors, rank)
+    reduced, vectors, _, outside = coordinates(arms, pieces.vectors, rank, pieces.rests)
     seen = outside <= SPAN_TOLERANCE
+    _check_exponents(vectors[seen], pieces.coefficients[seen])
     return reduced, vectors[seen], pieces.coefficients[seen], pieces.owner[seen]
+
+
+def _check_exponents(vectors: Array, coefficients: Array) -> None:
+    """Refuse candidates so much longer or shorter than the arms that no number can tell."""
+    size = np.abs(vectors).max(axis=1, initial=0.0)
+    bad = (size < SMALLEST_RATIO) | (size > LARGEST_RATIO)
+    with np.errstate(all="ignore"):
+        exponent = coefficients / size**2
+    bad |= (exponent < SMALLEST_EXPONENT) | (exponent > LARGEST_EXPONENT)
+    if bad.any():
+        raise ValueError(
+            f"candidates: a difference of {size[bad][0]:g} times the length of the arms gives an "
+            "exponent beyond double precision"
+        )
 
 
 def _evaluate(weights: Array, pieces: _Pieces, reduced: tuple[Any, ...] | None) -> Array:
@@ -281,16 +309,18 @@ def optimal_rate(instance: Instance, tol: float = 1e-8) -> Rate:
     """
     tol = _check.positive("tol", tol)
     problem, pieces = _check_instance(instance).problem, _pieces(instance)
-    if pieces.zero.any():
-        warnings.warn(_tie_message(instance, pieces.zero), UserWarning, stacklevel=2)
-        dual = pieces.zero / pieces.zero.sum()
+    coords = _in_span(problem, pieces)
+    zero = pieces.zero if pieces.zero.any() else coords.unseen
+    if zero.any():
+        warnings.warn(_tie_message(instance, zero), UserWarning, stacklevel=2)
+        dual = zero / zero.sum()
         weights = g_optimal(problem).allocation.values
         return _rate(instance, weights, _exponents(problem, weights, pieces), dual, 0.0)
     if pieces.infinite.all():
         dual = np.zeros(pieces.infinite.size)
         weights = g_optimal(problem).allocation.values
         return _rate(instance, weights, _exponents(problem, weights, pieces), dual, np.inf)
-    weights, dual, upper = _solve(problem.arms, problem.rank, pieces, 0.1 * tol)
+    weights, dual, upper = _solve(coords, 0.1 * tol)
     sparse = np.where(weights > NEGLIGIBLE, weights, 0.0)
     sparse /= sparse.sum()
     value = _exponents(problem, sparse, pieces)
@@ -309,14 +339,38 @@ def optimal_rate(instance: Instance, tol: float = 1e-8) -> Rate:
     return rate
 
 
-def _solve(arms: Array, rank: int, pieces: _Pieces, target: float) -> tuple[Array, Array, float]:
-    """The allocation, the weights on candidates, and the upper bound that these prove."""
-    reduced, vectors, basis, _ = coordinates(arms, pieces.vectors, rank)
-    present, owner = np.unique(pieces.owner, return_inverse=True)
-    weights, some_dual, _, upper = maximin(
-        reduced, basis, vectors, pieces.coefficients, owner, present.size, target
+@dataclass(frozen=True)
+class _InSpan:
+    """Arms and pieces in coordinates of the span of the arms, less what no arm tells of."""
+
+    arms: Array  # (arm, rank)
+    basis: NDArray[np.int64]  # (rank,), arms that span the rest
+    vectors: Array  # (piece, rank)
+    coefficients: Array  # (piece,)
+    owner: NDArray[np.int64]  # (piece,)
+    unseen: NDArray[np.bool_]  # (candidate,), of which no arm tells
+
+
+def _in_span(problem: Problem, pieces: _Pieces) -> _InSpan:
+    arms, vectors, basis, outside = coordinates(
+        problem.arms, pieces.vectors, problem.rank, pieces.rests
     )
-    dual = np.zeros(pieces.infinite.size)
+    seen = outside <= SPAN_TOLERANCE
+    _check_exponents(vectors[seen], pieces.coefficients[seen])
+    unseen = ~(pieces.infinite | pieces.zero)
+    unseen[pieces.owner[seen]] = False
+    return _InSpan(
+        arms, basis, vectors[seen], pieces.coefficients[seen], pieces.owner[seen], unseen
+    )
+
+
+def _solve(coords: _InSpan, target: float) -> tuple[Array, Array, float]:
+    """The allocation, the weights on candidates, and the upper bound that these prove."""
+    present, owner = np.unique(coords.owner, return_inverse=True)
+    weights, some_dual, _, upper = maximin(
+        coords.arms, coords.basis, coords.vectors, coords.coefficients, owner, present.size, target
+    )
+    dual = np.zeros(coords.unseen.size)
     dual[present] = some_dual
     return weights, dual, upper * (1 + ROUNDING)
 
@@ -343,14 +397,16 @@ def _check_instance(instance: Any) -> Instance:
 
 def _tie_message(instance: Instance, zero: NDArray[np.bool_]) -> str:
     problem, best = instance.problem, instance.best
-    if zero[best]:
+    if zero[best] and not np.all(problem.thresholds != instance.mean_cost[best]):
         constraint = int(np.argmin(np.abs(problem.thresholds - instance.mean_cost[best])))
         return (
             f"the best candidate {problem.name(best)!r} lies exactly on the threshold of "
             f"constraint {problem.coords['constraint'][constraint]!s}, so the rate is 0"
         )
     tied = ", ".join(repr(problem.name(int(i))) for i in np.flatnonzero(zero)[:SHOWN])
-    return f"{tied} tie with the best candidate {problem.name(best)!r}, so the rate is 0"
+    exact = np.all(instance.reward_gap[zero] <= 0)
+    told = "" if exact else " as far as the arms can tell"
+    return f"{tied} tie with the best candidate {problem.name(best)!r}{told}, so the rate is 0"
 
 
 def _over(problem: Any, dim: str, values: Array, name: str) -> xr.DataArray:
@@ -367,8 +423,9 @@ def plug_in_allocation(
     """
     try:
         pieces = _pieces(Instance(problem, theta_reward, theta_cost))
+        coords = _in_span(problem, pieces)
     except ValueError:
         return None
-    if pieces.zero.any() or pieces.infinite.all():
+    if pieces.zero.any() or coords.unseen.any() or pieces.infinite.all():
         return None
-    return _solve(problem.arms, problem.rank, pieces, tol)[0]
+    return _solve(coords, tol)[0]

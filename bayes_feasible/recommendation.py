@@ -186,7 +186,7 @@ def log_none_feasible(posterior: Posterior, rng: np.random.Generator) -> float:
 def likeliest_feasible(posterior: Posterior) -> int:
     """The candidate whose costs are most probably all within their thresholds."""
     problem = posterior.problem
-    spread = np.linalg.norm(posterior.whiten(problem.candidates), axis=1)[:, np.newaxis]
+    spread = np.linalg.norm(posterior._whiten(problem.candidates), axis=1)[:, np.newaxis]
     room = problem.thresholds - problem.candidates @ posterior.mean_cost.T
     known = np.where(room >= 0, np.inf, -np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -27,6 +27,7 @@ from bayes_feasible.recommendation import METHODS, Recommendation, most_probable
 
 KEPT = ("lower", "means", "candidate_means", "variances")  # of a state: follow from the rest
 ROUNDING = 1e-3  # of them, at the very most: beyond it they were not computed from the rest
+LONGEST = 1e60  # arm or candidate: the fourth power of its length, summed over rounds, is a number
 
 
 FILE_ERRORS = (
@@ -78,6 +79,7 @@ class Rule(ABC):
         self.recommendation = recommendation
         sequence = _check.seed_sequence(seed)
         self._rng, self._recommend_rng = map(np.random.default_rng, sequence.spawn(2))
+        _check_lengths(self.problem)
         self._geometry = _engine.geometry(self.problem)
         self._state = _engine.initial_state(self.problem, self._geometry)
         self._work = _engine.scratch(self._geometry)
@@ -238,6 +240,16 @@ class Rule(ABC):
         return f"{type(self).__name__}({asked} asked, {told} told{settings})"
 
 
+def _check_lengths(problem: Problem) -> None:
+    """Refuse vectors so long that what a rule computes from them would overflow."""
+    longest = max(np.linalg.norm(v, axis=1).max() for v in (problem.arms, problem.candidates))
+    if longest > LONGEST:
+        raise ValueError(
+            f"problem: a vector of length {longest:g} is longer than rules can compute with, "
+            f"{LONGEST:g}; measure its features in larger units"
+        )
+
+
 def _checksum(document: dict[str, Any]) -> str:
     """Of what the document says, however it is laid out."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
@@ -279,20 +291,42 @@ def _check_state(rule: Rule) -> None:
         shares = getattr(state, name)
         if shares.min() < 0 or abs(shares.sum() - 1) > 1e-9:
             raise ValueError(f"{name}: expected shares with sum 1")
-    if min(map(np.min, (state.counts, state.pulls - state.counts, state.clock, state.gap))) < 0:
-        raise ValueError("counts, pulls, clock and gap: expected no negative number")
+    never_negative = (
+        state.counts, state.pulls - state.counts, state.clock, state.gap, state.variances,
+    )  # fmt: skip
+    if min(map(np.min, never_negative)) < 0:
+        raise ValueError("counts, pulls, clock, gap and variances: expected no negative number")
     if state.clock[2] > state.clock[0] or state.clock[1] != state.pulls.sum():
         raise ValueError("clock: it does not go with the pulls")
     Posterior.from_sums(rule.problem, state.counts, state.sums[:, 0], state.sums[:, 1:])
     fresh = state._replace(**{name: getattr(state, name).copy() for name in KEPT})
     _engine.refresh(geometry, fresh, rule._work)
     spread = geometry.noise[:, np.newaxis] * np.sqrt(fresh.variances)
+    of_mean, of_root = _rounding(rule)
     off = [
-        np.abs(means - fresh.candidate_means) > ROUNDING * (spread + np.abs(fresh.candidate_means))
+        np.abs(means - fresh.candidate_means)
+        > ROUNDING * (spread + np.abs(fresh.candidate_means)) + of_mean
         for means in (state.candidate_means, state.means @ geometry.candidates.T)
     ]
-    off.append(np.abs(state.variances - fresh.variances) > ROUNDING * fresh.variances)
+    root = np.sqrt(fresh.variances)
+    off.append(np.abs(np.sqrt(state.variances) - root) > ROUNDING * root + of_root)
     size = np.linalg.norm(fresh.lower, axis=1, keepdims=True)
     off.append(np.abs(state.lower - fresh.lower) > ROUNDING * size)
     if any(map(np.any, off)):
         raise ValueError("lower, means and variances do not go with the counts and sums")
+
+
+def _rounding(rule: Rule) -> tuple[Array, Array]:
+    """What rounding may do to the candidates' means and to the roots of their variances.
+
+    It is seen where arms are very long and leave a direction to the prior: that, of size 1, then
+    stands beside the squares of their lengths.
+    """
+    geometry = rule._geometry
+    unit = 64 * np.finfo(float).eps * geometry.arms.shape[1]
+    of_root = unit * np.linalg.norm(geometry.candidates, axis=1)
+    sizes = np.linalg.norm(geometry.arms, axis=1)
+    shown = np.abs(rule._state.sums[:, geometry.columns]).T @ sizes
+    if unit * sizes.max() > ROUNDING:  # the prior is lost beside them: anything may come of it
+        return np.full((shown.size, of_root.size), np.inf), np.full(of_root.size, np.inf)
+    return shown[:, np.newaxis] * of_root, of_root

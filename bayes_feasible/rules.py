@@ -12,6 +12,7 @@ from bayes_feasible.problem import Problem
 from bayes_feasible.rate import optimal_rate, plug_in_allocation
 from bayes_feasible.rule import Rule
 
+LARGEST_LOSS = 1e250  # of a round, so that sums over rounds are numbers
 REPLAN = 1.5  # factor between the rounds at which PlugIn solves for its allocation again
 
 
@@ -79,7 +80,7 @@ class BLFAIPS(Rule):
         norm = self.arm_norm or float(np.linalg.norm(self.problem.arms, axis=1).max())
         radius = self.parameter_radius
         if radius is None:
-            radius = self.problem.parameter_radius or 1.0
+            radius = [r if np.isfinite(r) else 1.0 for r in self.problem.parameter_radius or (1, 1)]
         reward, cost = np.broadcast_to(_radii(radius), 2)
         noise = self._geometry.noise
         bounds = np.full(noise.size, cost)
@@ -87,7 +88,11 @@ class BLFAIPS(Rule):
         return float(np.max(8.0 * (norm * bounds / noise) ** 2))
 
     def _configure(self, problem: Problem | Instance) -> Options:
-        return Options(scale=self._scale(), exploration=self.exploration)
+        scale = self._scale()
+        longest = float(np.linalg.norm(self.problem.arms, axis=1).max())
+        if not scale * longest**2 <= LARGEST_LOSS:
+            raise ValueError(f"eta: {1 / scale:g} makes losses that are beyond double precision")
+        return Options(scale=scale, exploration=self.exploration)
 
 
 class PEPS(BLFAIPS):

@@ -101,6 +101,7 @@ def simulate(
         raise ValueError(f"instance: expected an Instance, got {type(instance).__name__}")
     if not isinstance(rules, Mapping) or not rules:
         raise ValueError("rules: expected a dict of names to rules, with at least one")
+    _check.names("rules", list(rules), len(rules))
     horizon = _check.count("horizon", horizon, most=LONGEST)
     replicates = _check.count("replicates", replicates, most=MOST_REPLICATES)
     if not (executor is None or executor is False or callable(getattr(executor, "submit", None))):

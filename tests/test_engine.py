@@ -437,3 +437,17 @@ def test_pick_follows_the_shares():
     assert stats.chisquare(counts[shares > 0], 20_000 * shares[shares > 0]).pvalue > FALSE_ALARM
     slightly_off = 20_000 * np.array([0.22, 0.5, 0.28])
     assert stats.chisquare(counts[shares > 0], slightly_off).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("length", [1e3, 1e6, 1e9])
+def test_long_arms_that_leave_a_direction_to_the_prior(length):
+    """Two of three directions were seen, with squares of the length beside the prior's 1."""
+    rng = np.random.default_rng(3)
+    problem = bf.Problem(length * rng.standard_normal((4, 3)))
+    learner = Learner(problem)
+    for arm in (0, 1, 0):
+        learner.learn(arm, 1.0, np.empty(0))
+    white = learner.posterior.whiten(problem.candidates)
+    for _ in range(2):
+        assert_allclose(learner.state.variances, np.sum(white**2, axis=1), rtol=1e-10)
+        _engine.refresh(learner.geometry, learner.state, learner.work)

@@ -4,9 +4,14 @@
 """
 
 import ast
+import io
 import math
 import os
 import re
+from array import array
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +22,7 @@ import xarray as xr
 
 import bayes_feasible as bf
 from bayes_feasible.analysis import specification
+from bayes_feasible.halving import pulls_to_halve
 
 NAN, INF = math.nan, math.inf
 DRUG = bf.Problem({"low": [1.0, 0.2], "high": [1.0, 0.9]}, {"dose": 0.5})
@@ -32,6 +38,26 @@ class Tensor:
 
     def __array__(self, *_, **__):
         raise RuntimeError("detach it first")
+
+
+class Raises:
+    """An object that raises whatever it likes when it is to become a number or an array."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __array__(self, *_, **__):
+        raise self.error
+
+    def __float__(self):
+        raise self.error
+
+
+def holding_itself():
+    """A list that is its own element."""
+    made = [1.0]
+    made.append(made)
+    return made
 
 
 def missing(values, *places):
@@ -200,7 +226,7 @@ BAD = [
     (lambda: bf.Trial(None), "path: "),
     (lambda: bf.Trial("none.trial"), "none.trial: no such file"),
     (lambda: bf.Trial("."), "this is a folder"),
-    (lambda: bf.Trial("a\0b"), "null"),
+    (lambda: bf.Trial("a\0b"), "path: no file can be called"),
     (lambda: bf.Trial.new("", DRUG), "this is a folder"),
     (lambda: bf.Trial.new("no/a.trial", DRUG), "there is no folder"),
     (lambda: bf.Trial.new("x" * 300, DRUG), "too long"),
@@ -336,7 +362,123 @@ BAD = [
      "costs: expected the names of the constraints"),
     (lambda: bf.Posterior(TWO).update(0, 1.0, pd.Series({"a": 1.0, "c": 2.0})),
      "cost: expected the names of the constraints"),
+    (lambda: sums(pd.Series({"low": 1, "hihg": 0})), "counts: expected the names of the arms"),
+    (lambda: sums([1, 0], rewards={"low": 1, "hihg": 0}), "reward_sums: expected the names of the"),
+    (lambda: sums([1, 0], costs=pd.DataFrame({"dos": [1.0, 0.0]}, index=["low", "high"])),
+     "cost_sums: expected the names of the constraints"),
+    (lambda: bf.FixedAllocation(DRUG, allocation=pd.Series([0.5, 0.5], index=["low", "low"])),
+     "allocation: expected the names of the arms"),
+    (lambda: simulate(rules={1: bf.Uniform, "1": bf.Uniform}), "rules: names must be distinct"),
+    # objects that raise something of their own when they are looked at
+    (lambda: bf.Problem(Raises(KeyError("no"))), "arms: "),
+    (lambda: bf.Problem([[Raises(ZeroDivisionError("no")), 1.0]]), "arms: "),
+    (lambda: bf.Problem([[1.0]], reward_noise=Raises(AttributeError("no"))), "reward_noise: "),
+    (lambda: bf.Posterior(DRUG).update(0, Raises(LookupError("no")), 1.0), "reward: "),
+    (lambda: TRUTH.pull(Raises(KeyError("no"))), "arms: "),
+    # more that is no table, vector or number
+    (lambda: bf.Problem(memoryview(b"ab")), "arms: "),
+    (lambda: bf.Problem(array("d", [1.0, 2.0])), "arms: "),
+    (lambda: bf.Problem(holding_itself()), "arms: "),
+    (lambda: bf.Problem({"a": {"x": 1.0, "y": 2.0}}), "arms: "),
+    (lambda: bf.Problem(pd.DataFrame([[1.0], [2.0]], index=[NAN, NAN])), "arms: names must be"),
+    (lambda: bf.Problem(pd.DataFrame({"a": pd.array(["1"], dtype="string")})), "arms: "),
+    (lambda: bf.Problem(scipy.sparse.csr_matrix([[1.0]])), "arms: "),
+    (lambda: bf.Problem(np.array(1.0)), "arms: "),
+    (lambda: bf.Problem(pd.Series([[1, 2], [3, 4]])), "arms: "),
+    (lambda: bf.Problem(np.array([[1 + 0j, 2]])), "arms: "),
+    (lambda: bf.Problem([[5e-324, 1.0]]), "arms: "),
+    (lambda: bf.Problem([[Decimal("NaN"), 1]]), "arms: "),
+    (lambda: bf.Problem([[Decimal("sNaN"), 1]]), "arms: "),
+    (lambda: bf.Problem([[2**1100, 1]]), "arms: "),
+    (lambda: bf.Problem(io.StringIO("1")), "arms: "),
+    (lambda: bf.Problem(...), "arms: "),
+    (lambda: bf.Problem(slice(3)), "arms: "),
+    (lambda: bf.Problem([[1.0]], {1.0}), "thresholds: "),
+    (lambda: bf.Problem([[1.0]], "12"), "thresholds: "),
+    (lambda: bf.Problem([[1.0]], {"a": [1]}), "thresholds: "),
+    (lambda: bf.Problem([[1.0]], reward_noise={"a": 1}), "reward_noise: "),
+    (lambda: bf.Problem([[1.0]], {"a": 1}, cost_noise={"a": 1, "b": 2}), "cost_noise: expected"),
+    (lambda: bf.Problem([[1.0]], 1, cost_noise=pd.DataFrame([[1.0]])), "cost_noise: "),
+    (lambda: bf.Problem([[1.0]], parameter_radius="inf"), "parameter_radius: "),
+    (lambda: bf.Problem([[1.0]], parameter_radius=1e-200), "parameter_radius: "),
+    (lambda: bf.Problem([[1.0]], candidates="arms"), "candidates: "),
+    (lambda: bf.Instance(DRUG, pd.DataFrame([[1.0, 2.0]]), [0, 0]), "theta_reward: "),
+    (lambda: bf.Instance(DRUG, [[1.0], [2.0]], [0, 0]), "theta_reward: "),
+    (lambda: bf.Instance(TWO, [1, 2], [{"x": 1}, {"x": 2}]), "theta_cost: "),
+    (lambda: bf.Instance(TWO, [1, 2], pd.Series([1.0, 2.0])), "theta_cost: "),
+    (lambda: bf.Instance(TWO, [1, 2], np.zeros((2, 2, 1))), "theta_cost: "),
+    (lambda: bf.Instance(TWO, [1, 2]), "theta_cost: "),
+    (lambda: TRUTH.pull(np.array([2**64 - 1], dtype=np.uint64)), "arms: "),
+    (lambda: TRUTH.pull("01"), "arms: "),
+    (lambda: TRUTH.pull(np.array([0, 1], dtype=object)), "arms: "),
+    (lambda: TRUTH.pull([0], datetime.now()), "seed: "),
+    (lambda: TRUTH.pull([0], True), "seed: "),
+    (lambda: TRUTH.pull([0], np.array(3)), "seed: "),
+    (lambda: TRUTH.pull([0], np.float32(2)), "seed: "),
+    (lambda: TRUTH.pull([0], 0, noise="student_t", degrees="4"), "degrees: "),
+    (lambda: TRUTH.pull([0], 0, noise=None), "noise: "),
+    (lambda: bf.Posterior(DRUG).update([[0]], [1.0], [1.0]), "arm: "),
+    (lambda: bf.Posterior(DRUG).update([0, 1], [[1.0], [2.0]], [1.0, 2.0]), "reward: "),
+    (lambda: bf.Posterior(DRUG).update([0], [1.0], [[None]]), "cost: "),
+    (lambda: bf.Posterior(TWO).update([], [], [1.0]), "cost: "),
+    (lambda: bf.Posterior(TWO).update([0, 1, 1], [1.0] * 3, np.ones((2, 3))), "cost: "),
+    (lambda: bf.Posterior.from_history(DRUG, None, None), "arms: "),
+    (lambda: bf.Posterior.from_history(PLAIN, [0], [1.0], [[1.0]]), "costs: "),
+    (lambda: bf.Posterior(DRUG).sample("3"), "draws: "),
+    (lambda: bf.Posterior(DRUG).sample(3, chains=True), "chains: "),
+    (lambda: bf.Posterior(DRUG).whiten([[NAN, 1.0]]), "vectors: "),
+    (lambda: bf.Posterior(DRUG).whiten([["a", "b"]]), "vectors: "),
+    (lambda: bf.Alternative(DRUG, 0).sample(bf.Posterior(DRUG), -1), "draws: "),
+    (lambda: bf.Alternative(DRUG, 0).sample(bf.Posterior(DRUG), 1, scale="1"), "scale: "),
+    (lambda: bf.Alternative(DRUG, 0).sample(bf.Posterior(TWO), 1), "posterior: "),
+    (lambda: bf.Alternative(DRUG, 0).log_probability(bf.Posterior(DRUG), draws=0), "draws: "),
+    (lambda: bf.Alternative(DRUG, 0).log_probability(bf.Posterior(DRUG), seed=True), "seed: "),
+    (lambda: bf.Alternative(DRUG, 0).log_probability(bf.Uniform(DRUG)), "posterior: "),
+    (lambda: bf.Alternative(DRUG, 0).event_log_probabilities(None), "posterior: "),
+    (lambda: bf.Alternative(DRUG, 0).contains([NAN, 1], [[1, 2]]), "theta_reward: "),
+    (lambda: bf.Alternative(DRUG, 0).contains(np.ones((3, 2)), np.ones((4, 1, 2))), "theta_cost: "),
+    (lambda: bf.Alternative(DRUG, 0).nearest([1, 2], [[0, 0]], [1]), "allocation: "),
+    (lambda: bf.Alternative(DRUG, 0).nearest([[1, 2]], [[[0, 0]]], [0.5, 0.5]), "theta_reward: "),
+    (lambda: bf.exponents(TRUTH, pd.DataFrame([[0.5, 0.5]])), "allocation: "),
+    (lambda: bf.exponents(TRUTH, pd.Series([0.5, 0.5], index=["low", "low"])), "allocation: "),
+    (lambda: bf.exponents(bf.Posterior(DRUG), [0.5, 0.5]), "instance: "),
+    (lambda: bf.optimal_rate(DRUG), "instance: "),
+    (lambda: bf.optimal_rate(TRUTH, tol=NAN), "tol: "),
+    (lambda: bf.g_optimal(TRUTH), "arms: "),
+    (lambda: bf.instances.end_of_optimism("0.1"), "alpha: "),
+    (lambda: bf.instances.random_ball(2, 3, 0, threshold=[0.5]), "threshold: "),
+    (lambda: bf.Uniform(DRUG).ask(True), "n: "),
+    (lambda: bf.Uniform(DRUG).ask(2.0), "n: "),
+    (lambda: bf.Uniform(DRUG).tell("low", 1.0, 1.0), "arm: "),
+    (lambda: bf.Uniform(DRUG, seed=np.random.default_rng(1)), "seed: "),
+    (lambda: bf.BLFAIPS(DRUG, eta=None), "eta: "),
+    (lambda: bf.BLFAIPS(DRUG, parameter_radius=INF), "parameter_radius: "),
+    (lambda: bf.BLFAIPS(bf.Problem([[1e59]], reward_noise=1e-90)), "eta: "),
+    (lambda: bf.Uniform(bf.Problem([[1e61]])), "problem: a vector of length 1e+61"),
+    (lambda: bf.TopTwo(bf.Problem([[1.0]], candidates=[[1e61]])), "problem: a vector of length"),
+    (lambda: bf.TopTwo(DRUG, beta=[0.5]), "beta: "),
+    (lambda: bf.PEPS(PLAIN, learner=["hedge"]), "learner: "),
+    (lambda: pulls_to_halve(bf.Alternative(DRUG, 0), bf.Posterior(DRUG), [-1, 2]), "shares: "),
+    (lambda: pulls_to_halve(bf.Alternative(DRUG, 0), bf.Posterior(TWO), [0.5, 0.5]), "posterior: "),
+    (lambda: bf.AdaHedge(2).update([INF, 0]), "loss: "),
+    (lambda: simulate(rules={"x": answering(ask=None)}), "ask(): "),
+    (lambda: simulate(rules={"x": answering(ask=np.array([0, 1]))}), "ask(): "),
+    (lambda: simulate(rules={"x": answering(recommend=True)}), "recommend(): "),
+    (lambda: simulate(rules={"x": bf.Uniform(SOARE.problem)}), "rules: 'x' cannot be made"),
+    (lambda: simulate(rules={"x": partial(bf.BLFAIPS, eta=-1)}), "rules: 'x' cannot be made: eta"),
+    (lambda: simulate(rules={"x": partial(bf.BLFAIPS, etta=1)}), "rules: 'x' cannot be made"),
+    (lambda: simulate(checkpoints=[True]), "checkpoints: "),
+    (lambda: simulate(checkpoints={1, 2}), "checkpoints: "),
+    (lambda: simulate(checkpoints=3), "checkpoints: "),
+    (lambda: simulate(seed=np.random.default_rng(1)), "seed: "),
+    (lambda: simulate(executor=True), "executor: "),
+    (lambda: history().first(True), "pulls: "),
+    (lambda: DRUG.copies("low"), "candidate: "),
+    (lambda: DRUG.name(True), "candidate: "),
     # paths of problem files
+    (lambda: bf.load(["a"]), "path: "),
+    (lambda: bf.load(""), "folder"),
+    (lambda: bf.save(bf.Problem, "x.toml"), "thing: "),
     (lambda: bf.load("a\0.toml"), "no such file"),
     (lambda: bf.save(DRUG, "x" * 300 + ".toml"), "too long"),
     (lambda: bf.save(DRUG, "none.toml/p.toml"), "there is no folder"),

@@ -240,3 +240,14 @@ def test_html_is_escaped():
     assert "<td>&lt;script&gt;&amp;</td>" in html
     assert "<th>cost &lt;i&gt;</th>" in html
     assert html.count("<tr>") == 3
+
+
+def test_the_best_is_found_beside_numbers_that_hide_the_difference():
+    """Rewards of 10^17 + 1 and 10^17 + 2 are the same number; their difference is not 0."""
+    problem = bf.Problem([[1e17, 1.0], [1e17, 2.0], [1e17, 0.5]])
+    instance = bf.Instance(problem, [1.0, 1.0])
+    assert len(set(instance.mean_reward)) == 1
+    assert instance.best == 1
+    assert instance.reward_gap.tolist() == [1.0, 0.0, 1.5]
+    # arms 1.5 apart tell of a gap of 1, half of the pulls each: 1.5² / 8
+    assert bf.optimal_rate(instance).value == pytest.approx(9 / 32, rel=1e-8)

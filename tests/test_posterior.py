@@ -6,6 +6,7 @@ from fractions import Fraction
 import arviz as az
 import mpmath as mp
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from helpers import closed_form, noise, z_bound
@@ -406,3 +407,16 @@ def test_bad_requests_for_draws_are_refused(arguments, name):
 def test_a_posterior_needs_a_problem():
     with pytest.raises(ValueError, match=r"^problem: "):
         bf.Posterior(np.eye(2))
+
+
+def test_sums_that_carry_names_are_put_in_the_order_of_arms_and_constraints():
+    problem = bf.Problem({"low": [1.0, 0.2], "high": [1.0, 0.9]}, {"a": 0.5, "b": 0.6})
+    plain = bf.Posterior.from_sums(problem, [2, 1], [0.5, 0.9], [[1.0, 2.0], [3.0, 4.0]])
+    costs = pd.DataFrame({"b": [4.0, 2.0], "a": [3.0, 1.0]}, index=["high", "low"])
+    for form in (pd.Series, dict):
+        given = form({"high": 1, "low": 2}), form({"high": 0.9, "low": 0.5})
+        for table in (costs, xr.DataArray(costs.T, dims=("constraint", "arm"))):
+            named = bf.Posterior.from_sums(problem, *given, table)
+            assert named.counts.tolist() == plain.counts.tolist()
+            np.testing.assert_array_equal(named.mean_reward, plain.mean_reward)
+            np.testing.assert_array_equal(named.mean_cost, plain.mean_cost)

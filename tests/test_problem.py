@@ -259,3 +259,24 @@ def test_repr():
         "  reward noise 1\n"
         "  norm of the parameters: reward <= 2, costs <= 3"
     )
+
+
+def test_candidates_that_are_the_arms_are_the_arms():
+    arms = {"a": [1.0, 0.0], "b": [0.0, 1.0]}
+    same = bf.Problem(arms, candidates=arms)
+    assert same.candidates is same.arms
+    for other in ([[1.0, 0.0], [0.0, 1.0]], {"a": [1.0, 0.0], "c": [0.0, 1.0]}):
+        problem = bf.Problem(arms, candidates=other)
+        assert problem.candidates is not problem.arms  # under names of their own
+    truth = bf.Instance(same, [1.0, 0.5])
+    assert bf.TopTwo(truth, beta="optimal").beta == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e10])
+def test_a_candidate_cannot_hide_in_a_feature_of_small_units(scale):
+    arms = [[scale, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    bf.Problem(arms, candidates=[[scale, 2.0, 0.0]])
+    with pytest.raises(ValueError, match=r"^candidates: .* lies outside the span of the arms"):
+        bf.Problem(arms, candidates=[[scale, 0.0, 1e-3]])
+    with pytest.raises(ValueError, match=r"^candidates: .* lies outside the span of the arms"):
+        bf.Problem([[scale, 1.0, 1.0]], candidates=[[scale, 1.0, 1.001]])

@@ -3,6 +3,7 @@
 import warnings
 
 import cvxpy as cp
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -346,3 +347,73 @@ def test_bad_tolerance(tol):
 def test_bad_allocation():
     with pytest.raises(ValueError, match="allocation: expected 2 shares"):
         exponents(two_arms(1.0), [1.0])
+
+
+# --- arms nearly collinear, differences that no arm shows, candidates beyond the arms' scale ---
+
+
+def exact_exponent(instance, weights, candidate):
+    """Of a candidate that falls short of the best, in 60 digits but for the gap itself."""
+    with mp.workdps(60):
+        information = mp.zeros(instance.problem.arms.shape[1])
+        for weight, arm in zip(weights.tolist(), instance.problem.arms.tolist(), strict=True):
+            information += mp.mpf(weight) * mp.matrix(arm) * mp.matrix(arm).T
+        best, other = (
+            mp.matrix(instance.problem.candidates[i].tolist()) for i in (instance.best, candidate)
+        )
+        square = ((best - other).T * information**-1 * (best - other))[0]
+        return float(mp.mpf(float(instance.reward_gap[candidate])) ** 2 / (2 * square))
+
+
+@pytest.mark.parametrize("apart", [1e-4, 1e-8, 1e-12])
+@pytest.mark.parametrize("own", [True, False])
+def test_exponents_of_nearly_collinear_arms_keep_their_digits(apart, own):
+    rng = np.random.default_rng([7, int(-np.log10(apart)), own])
+    arms = rng.standard_normal(3) + apart * rng.standard_normal((5, 3))
+    candidates = None if own else rng.standard_normal((4, 5)) @ arms
+    instance = Instance(Problem(arms, candidates=candidates), rng.standard_normal(3))
+    weights = np.full(5, 0.2)
+    found = exponents(instance, weights).values
+    for candidate in np.flatnonzero(np.isfinite(found)):
+        exact = exact_exponent(instance, weights, candidate)
+        assert found[candidate] == pytest.approx(exact, rel=1e-13)
+
+
+@pytest.mark.parametrize("apart", [1e-8, 1e-12, 1e-14])
+def test_the_bounds_hold_for_nearly_collinear_arms(apart):
+    """Two arms are told apart fastest half and half: the rate is an eighth of the squared gap."""
+    arms = np.array([[1.0, 1.0], [1.0 + apart, 1.0 - apart]])
+    gap = np.array([1.0, -1.0]) @ (arms[1] - arms[0])
+    rate = optimal_rate(Instance(Problem(arms), [1.0, -1.0]))
+    assert rate.lower * (1 - 1e-15) <= gap**2 / 8 <= rate.upper
+    assert rate.gap <= 1e-8
+
+
+@pytest.mark.parametrize("cost_noise", [1.0, 1e-30, 1e-80, 1e-100])
+def test_a_constraint_that_is_all_but_certain_changes_nothing(cost_noise):
+    arms = [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]
+    costs = [-100.0, -200.0]
+    certain = Instance(Problem(arms, 1.0, cost_noise=cost_noise), [1.0, 0.5], costs)
+    assert optimal_rate(certain).value == pytest.approx(1 / 32, rel=1e-8)
+    rivals = [[1.0, 0.0], [-2e40, 2e40]]  # one much longer than the arms is told as easily
+    long = Problem(arms, 1.0, candidates=rivals, cost_noise=cost_noise)
+    assert optimal_rate(Instance(long, [1.0, 0.5], costs)).value == pytest.approx(1 / 32, rel=1e-8)
+
+
+def test_arms_that_differ_by_a_rounding_tie_as_far_as_they_can_tell():
+    arms = [[1.0, 1.0], [1.0 + 1e-15, 1.0 - 1e-15]]
+    instance = Instance(Problem(arms), [1.0, -1.0])
+    assert instance.problem.rank == 1
+    with pytest.warns(UserWarning, match="'0' tie with the best candidate '1' as far as the arms"):
+        rate = optimal_rate(instance)
+    assert rate.value == rate.upper == 0.0
+    assert rate.gap == 0.0
+    assert exponents(instance, [0.5, 0.5]).values.tolist() == [0.0, np.inf]
+
+
+@pytest.mark.parametrize(("arm", "candidate"), [(1e100, 1e-100), (1e-100, 4e99)])
+def test_candidates_beyond_the_scale_of_the_arms_are_refused(arm, candidate):
+    instance = Instance(Problem([[arm]], candidates=[[candidate], [2 * candidate]]), [1.0])
+    for ask in (optimal_rate, lambda instance: exponents(instance, [1.0])):
+        with pytest.raises(ValueError, match=r"^candidates: .* beyond double precision"):
+            ask(instance)

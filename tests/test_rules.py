@@ -410,7 +410,10 @@ def test_recommendation(case, method):
     )
     if frequency[-1] > 100:
         # Another 10 % for the 2048 draws behind the answer.
-        assert np.log(low) - 0.1 <= answer.log_none_feasible <= np.log(high) + 0.1
+        least, most = np.log(low) - 0.1, np.log(high) + 0.1
+        assert least <= answer.log_none_feasible <= most
+        some = np.log1p(-np.exp(answer.log_none_feasible))  # the control: that some candidate is
+        assert not least <= some <= most
     elif problem.thresholds.size == 0:
         assert answer.log_none_feasible == -np.inf
 
@@ -436,7 +439,7 @@ def test_drawn_recommendations_follow_the_posterior():
 
 def test_probable_is_not_always_the_mean():
     """The mean's best candidate may be probably infeasible; frequencies tell which to prefer."""
-    different = 0
+    different, caught = 0, 0
     for seed in range(12):
         instance = random_instance(3, 6, 2, seed=seed)
         rule = bf.Uniform(instance, seed=seed, recommendation="probable")
@@ -445,9 +448,13 @@ def test_probable_is_not_always_the_mean():
         answer = rule._choice()
         answer = 6 if answer < 0 else answer
         # At most 2048 draws decide: a wrong answer must be nearly as probable as the right one.
-        assert frequency[answer] >= 0.93 * frequency.max() - 300
-        different += answer != (6 if rule.posterior.best() is None else rule.posterior.best())
+        least = 0.93 * frequency.max() - 300
+        assert frequency[answer] >= least
+        mean = 6 if rule.posterior.best() is None else rule.posterior.best()
+        different += answer != mean
+        caught += frequency[mean] < least
     assert different > 0
+    assert caught > 0  # the control: the answer of the means would not do
 
 
 def none_feasible_rule(pulls, recommendation="mean", radius=None, seed=12):
@@ -833,3 +840,25 @@ def test_certainty_is_printed_as_probability_0():
     posterior = bf.Posterior(bf.Problem([[1.0, 0.0]]))
     rule = bf.Uniform(posterior.problem)
     assert str(rule.recommend()).startswith("0; wrong with probability 0,")
+
+
+@pytest.mark.parametrize("length", [1e-50, 1e3, 1e7, 1e12, 1e30])
+def test_a_rule_on_arms_of_any_length_is_saved_and_goes_on(length, tmp_path):
+    arms = length * np.random.default_rng(5).standard_normal((4, 3))
+    problem = bf.Problem(arms, 0.5, cost_noise=1e-6)
+    for rule in (bf.BLFAIPS(problem, 1, eta=1.0), bf.BestResponse(problem, 1)):
+        rule.tell([0, 1, 0], [1.0, 2.0, 0.0], [0.1, 0.2, 0.3])
+        rule.ask(5)
+        assert all(np.isfinite(array).all() for array in rule._state)
+        rule.save(tmp_path / "rule.json")
+        assert_array_equal(bf.Rule.load(tmp_path / "rule.json").ask(20), rule.ask(20))
+
+
+@pytest.mark.parametrize("radius", [(np.inf, 3.0), (3.0, np.inf)])
+def test_a_radius_that_is_not_bounded_counts_as_one(radius):
+    """In the paper's eta, as for a problem without any radius."""
+    arms = [[1.0, 0.0], [0.0, 1.0]]
+    rule = bf.BLFAIPS(bf.Problem(arms, 0.5, parameter_radius=radius))
+    given = [1.0 if np.isinf(bound) else bound for bound in radius]
+    same = bf.BLFAIPS(bf.Problem(arms, 0.5), parameter_radius=given)
+    assert rule._options.scale == same._options.scale == 72.0

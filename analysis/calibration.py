@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.special import log_expit
 from tqdm import tqdm
 
 from bayes_feasible import _check
@@ -180,8 +181,9 @@ def model_ranks(
     Returns
     -------
     Dataset
-        `rank` (replication, quantity): every coordinate of the parameters, the scales where the
-        model learns them, and the reward and costs of every candidate.
+        `rank` (replication, quantity): every coordinate of the parameters, the reward and costs of
+        every candidate, the scales where the model learns them, and the likelihood of the pulls,
+        without which draws that ignore the pulls, from the prior, would pass.
 
     Examples
     --------
@@ -190,7 +192,7 @@ def model_ranks(
     ...     return Posterior(problem).sample(draws, seed)
     >>> ranks = model_ranks("linear_gaussian", problem, [0, 1, 1], from_the_prior, replications=3)
     >>> dict(ranks.sizes), ranks.attrs["draws"]
-    ({'replication': 3, 'quantity': 8}, 99)
+    ({'replication': 3, 'quantity': 9}, 99)
     """
     from bayes_feasible import models
     from bayes_feasible.models.unknown_noise import PRIOR_PULLS
@@ -214,16 +216,20 @@ def model_ranks(
         else:
             models.observe(model, history)
         dataset = drawn_by(model, draws, int(rng.integers(2**31)))
-        values = [_plain(problem, _blocks(dataset, draws))]
-        own = [_plain(problem, truth[np.newaxis])[0]]
-        if learns:
-            values.append(_thinned(_scales(dataset), draws))
-            own.append(scale)
-        rows.append(_ranks(np.concatenate(own), np.concatenate(values, axis=1), rng))
+        drawn = _blocks(dataset, draws)
+        scales = _thinned(_scales(dataset), draws) if learns else np.tile(scale, (draws, 1))
+
+        def quantities(parameters: Array, scales: Array, pulled: History = history) -> Array:
+            likelihood = log_likelihood(pulled, parameters, NOISE[name], scales)
+            learnt = [scales] if learns else []
+            return np.column_stack([_plain(problem, parameters), *learnt, likelihood])
+
+        own = quantities(truth[np.newaxis], scale[np.newaxis])[0]
+        rows.append(_ranks(own, quantities(drawn, scales), rng))
     names = _plain_names(problem)
     if learns:
         names += ["reward_scale", *(f"cost_scale[{c}]" for c in problem.coords["constraint"])]
-    return _labelled(np.array(rows), names, draws)
+    return _labelled(np.array(rows), [*names, "likelihood"], draws)
 
 
 def simuk_ranks(
@@ -256,6 +262,10 @@ def simuk_ranks(
         sample_kwargs={"nuts_sampler": "pymc", "quiet": True, **options}, progress_bar=False,
     )  # fmt: skip
     check.run_simulations()
+    if len(check.posteriors) < replications:  # it logs the error, and goes on with what it has
+        raise RuntimeError(
+            f"simuk: broke off after {len(check.posteriors)} of {replications} replications"
+        )
     rng, rows = np.random.default_rng([seed, 0x51]), []
     variables = [variable.name for variable in model.free_RVs]
     for number, posterior in enumerate(check.posteriors):
@@ -463,6 +473,20 @@ def shown_by(
     if noise == "student_t":
         return means + scale * rng.standard_t(DEGREES, means.shape)
     return means + scale * rng.standard_normal(means.shape)
+
+
+def log_likelihood(history: History, parameters: Array, noise: str, scales: Array) -> Array:
+    """Log-density of the pulls, up to a constant, (draw,), given draws and their scales."""
+    means = history.problem.arms[history.arms] @ parameters.mT  # (draw, pull, block)
+    shown = np.column_stack([history.rewards, history.costs])
+    if noise == "logistic":
+        return np.sum(log_expit(np.where(shown == 1, means, -means)), axis=(1, 2))
+    errors = (shown - means) / scales[:, np.newaxis]
+    if noise == "student_t":
+        logs = -0.5 * (DEGREES + 1) * np.log1p(errors**2 / DEGREES)
+    else:
+        logs = -0.5 * errors**2
+    return np.sum(logs - np.log(scales)[:, np.newaxis], axis=(1, 2))
 
 
 def _blocks(dataset: xr.Dataset, number: int) -> Array:

@@ -85,6 +85,25 @@ def z_bound(tests, false_alarm):
     return float(stats.norm.isf(false_alarm / tests / 2))
 
 
+def agrees(found, truth, error, tests=1, false_alarm=1e-5):
+    """Whether an estimate is the truth within its standard error, as one of so many comparisons."""
+    return bool(abs(found - truth) < z_bound(tests, false_alarm) * error)
+
+
+def counted(inside):
+    """The logarithm of a counted share, and its standard error."""
+    share = np.mean(inside)
+    return float(np.log(share)), float(np.sqrt((1 - share) / share / np.size(inside)))
+
+
+def honest(scores, false_alarm):
+    """Whether errors over their standard errors have mean 0 and variance 1, as normal ones do."""
+    size = len(scores)
+    low, high = stats.chi2.interval(1 - false_alarm / 2, size)
+    centred = abs(np.mean(scores)) < z_bound(1, false_alarm / 2) / np.sqrt(size)
+    return bool(centred and low < np.sum(np.square(scores)) < high)
+
+
 def smallest_p(alternative, draws, reference):
     """Smallest p-value, and how many there are, that two sets of draws have the same law.
 
@@ -214,12 +233,7 @@ def line_union(alternative, posterior):
         ends = [-np.inf, *ends, np.inf]
         cells.append(
             [
-                (
-                    law.sf(left) - law.sf(right)
-                    if left > law.mean()
-                    else law.cdf(right) - law.cdf(left),
-                    numbers * _between(left, right) <= tau,
-                )
+                (_share(law, left, right), numbers * _between(left, right) <= tau)
                 for left, right in itertools.pairwise(ends)
             ]
         )

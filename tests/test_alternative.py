@@ -9,8 +9,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 from helpers import (
+    agrees,
     blocks,
     closed_form,
+    counted,
     gaussian_draws,
     least_exponents,
     line_union,
@@ -286,6 +288,17 @@ def test_a_cost_event_far_out_against_mpmath(log_probability):
     assert estimate.value == pytest.approx(exact, rel=1e-12)
 
 
+def bracketed(estimate, exact):
+    slack = 1e-9 * max(1.0, -exact)
+    return estimate.lower - slack <= exact <= estimate.upper + slack
+
+
+def near(estimate, exact):
+    """Within 7 standard errors: the heavy tails of a small sample are allowed for."""
+    slack = 1e-9 * max(1.0, -exact)
+    return abs(estimate.value - exact) <= 7 * estimate.standard_error + slack
+
+
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(0, 2), st.integers(2, 7))
 def test_brackets_hold_on_a_line(seed, constraints, candidates):
@@ -304,24 +317,38 @@ def test_brackets_hold_on_a_line(seed, constraints, candidates):
         if exact < 1e-200:
             continue
         exact = math.log(min(exact, 1.0))
-        slack = 1e-9 * max(1.0, -exact)
-        assert estimate.lower - slack <= exact <= estimate.upper + slack
-        # 40 problems of at most 7 candidates; heavy tails of a small sample allowed for.
-        assert abs(estimate.value - exact) <= 7 * estimate.standard_error + slack
+        assert bracketed(estimate, exact)
+        assert near(estimate, exact)
+
+
+def planar_case(seed, constraints):
+    """A random alternative set in two features, and a posterior."""
+    rng = np.random.default_rng(seed)
+    problem = bf.Problem(rng.standard_normal((4, 2)), rng.uniform(0, 1.5, constraints))
+    theta = rng.standard_normal((1 + constraints, 2))
+    posterior = posterior_at(problem, theta[0], theta[1:], rng.integers(1, 30, 4))
+    return bf.Alternative(problem, int(rng.integers(4))), posterior
 
 
 @settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(0, 1))
 def test_brackets_hold_in_the_plane(seed, constraints):
-    rng = np.random.default_rng(seed)
-    problem = bf.Problem(rng.standard_normal((4, 2)), rng.uniform(0, 1.5, constraints))
-    theta = rng.standard_normal((1 + constraints, 2))
-    posterior = posterior_at(problem, theta[0], theta[1:], rng.integers(1, 30, 4))
-    alternative = bf.Alternative(problem, int(rng.integers(4)))
+    alternative, posterior = planar_case(seed, constraints)
     estimate = alternative.log_probability(posterior, seed=seed, draws=4000)
     exact = math.log(planar_union(alternative, posterior))
-    assert estimate.lower - 1e-8 <= exact <= estimate.upper + 1e-8
-    assert abs(estimate.value - exact) <= 7 * estimate.standard_error + 1e-8
+    assert bracketed(estimate, exact)
+    assert near(estimate, exact)
+
+
+def test_brackets_and_errors_are_narrow_enough_to_fail():
+    """The control of the two tests above: a posterior that is a little wider is noticed."""
+    refused = []
+    for seed in range(20):
+        alternative, posterior = planar_case(seed, 1)
+        wider = alternative.log_probability(posterior, seed=seed, draws=4000, scale=1.1)
+        exact = math.log(planar_union(alternative, posterior))
+        refused.append((not bracketed(wider, exact), not near(wider, exact)))
+    assert np.all(np.sum(refused, axis=0) >= 5), np.sum(refused, axis=0)
 
 
 @pytest.mark.parametrize(
@@ -400,7 +427,11 @@ def test_something_is_certainly_wrong():
     assert (estimate.value, estimate.lower, estimate.upper) == (0, 0, 0)
     draws = alternative.sample(posterior, 20_000)
     assert alternative.contains(draws.theta_reward, draws.theta_cost).all()
-    assert same_law(alternative, blocks(draws), gaussian_draws(posterior, 100_000, 1))
+    plain = gaussian_draws(posterior, 100_000, 1)
+    assert same_law(alternative, blocks(draws), plain)
+    # the control: draws in the rival's event, which is not certain
+    rival = plain[membership(alternative, plain)[:, 1]][:20_000]
+    assert not same_law(alternative, rival, plain)
 
 
 @pytest.mark.parametrize("name", ["eoo_early", "no_constraint", "one_infinite_threshold"])
@@ -469,15 +500,15 @@ def test_many_candidates_whose_pairs_are_not_integrated():
     candidate = posterior.best()
     alternative = bf.Alternative(problem, candidate)
     estimate = alternative.log_probability(posterior, seed=1, draws=2**16)
-    inside = membership(alternative, gaussian_draws(posterior, 100_000, 2)).any(axis=1)
-    share = inside.mean()
-    error = math.hypot(math.sqrt((1 - share) / share / inside.size), estimate.standard_error)
-    assert 0.001 < share < 0.999
-    assert abs(estimate.value - math.log(share)) < z_bound(1, 1e-5) * error
+    truth, sampling = counted(membership(alternative, gaussian_draws(posterior, 100_000, 2)).any(1))
+    error = math.hypot(sampling, estimate.standard_error)
+    assert math.log(0.001) < truth < math.log(0.999)
+    assert agrees(estimate.value, truth, error)
     union = special.logsumexp(estimate.log_probabilities)  # with every overlap counted again
-    assert abs(union - math.log(share)) > z_bound(1, 1e-5) * error
-    assert estimate.lower <= math.log(share) + 5 * error
-    assert estimate.upper >= math.log(share) - 5 * error
+    assert not agrees(union, truth, error)
+    slack = z_bound(2, 1e-5) * sampling  # bounds that hold can be broken only by the counting
+    assert estimate.lower <= truth + slack
+    assert estimate.upper >= truth - slack
 
 
 @pytest.mark.slow
@@ -597,12 +628,13 @@ def test_draws_are_independent():
         return np.abs(products / np.sum(chains**2, axis=(0, 1))).max()
 
     allowed = z_bound(2, 1e-5) / math.sqrt(20_000)
-    assert lagged(values) < allowed
-    assert lagged(values[:, 1:] + 0.1 * values[:, :-1]) > allowed  # each a tenth of the one before
-    ess = az.ess(draws[["theta_reward", "theta_cost"]])
-    assert float(ess.theta_reward.min()) > 18_000
-    assert float(ess.theta_cost.min()) > 18_000
+    tied = values[:, 1:] + 0.1 * values[:, :-1]  # each a tenth of the one before
+    assert lagged(values) < allowed < lagged(tied)
+    assert az.ess(draws[["theta_reward", "theta_cost"]]).to_array().min() > 18_000
+    assert min(az.ess(tied[..., feature]) for feature in range(2)) < 18_000
     assert float(az.rhat(draws[["theta_reward"]]).theta_reward.max()) < 1.01
+    apart = values[..., 0] + [[0.5 * values.std()], [0.0], [0.0], [0.0]]  # one chain of four
+    assert float(az.rhat(apart)) > 1.01
 
 
 def test_the_same_seed_gives_the_same_bits():
@@ -767,3 +799,62 @@ def test_bad_input_names_the_argument():
         alternative.sample(problem, 3)
     with pytest.raises(ValueError, match=r"^seed: "):
         alternative.log_probability(posterior, seed=-1)
+
+
+# --- sizes at which squares vanish, features in very different units, directions no arm shows ---
+
+
+def test_a_difference_whose_square_vanishes_has_its_probability():
+    """Mean and standard deviation of the difference are both 1e-200: the tail at one of them."""
+    problem = bf.Problem([[1e100]], candidates=[[1e-100], [2e-100]])
+    posterior = bf.Posterior.from_history(problem, [0], [1.0])
+    error = bf.Alternative(problem, 0).log_probability(posterior)
+    assert error.value == pytest.approx(special.log_ndtr(1.0), rel=1e-12)
+    assert bf.Alternative(problem, 1).log_probability(posterior).value == pytest.approx(
+        special.log_ndtr(-1.0), rel=1e-12
+    )
+
+
+def test_candidates_that_differ_by_a_rounding_outside_the_span():
+    """The arms count as collinear; what tells them apart is known from the prior alone."""
+    arms = [[1.0, 1.0], [1.0 + 1e-15, 1.0 - 1e-15]]
+    problem = bf.Problem(arms, thresholds=[np.inf, 2.0])
+    assert problem.rank == 1
+    shown = [1.0, 2.0]
+    posterior = bf.Posterior.from_history(problem, [0, 1], shown, [[0.1, 0.1], [0.2, 0.2]])
+    with mp.workdps(50):
+        pulled = mp.matrix(arms)
+        covariance = (mp.eye(2) + pulled.T * pulled) ** -1
+        difference = mp.matrix(arms[1]) - mp.matrix(arms[0])
+        mean = (difference.T * covariance * pulled.T * mp.matrix(shown))[0]
+        exact = mp.log(mp.ncdf(mean / mp.sqrt((difference.T * covariance * difference)[0])))
+    alternative = bf.Alternative(problem, 0)
+    found = alternative.event_log_probabilities(posterior).values
+    cost = float(special.log_ndtr((2.0 - 0.12) / math.sqrt(0.4)))  # that the rival is feasible
+    assert found[1] == pytest.approx(float(exact) + cost, rel=1e-9)
+    draws = alternative.sample(posterior, 2000, seed=0)
+    assert alternative.contains(draws.theta_reward, draws.theta_cost).all()
+    near = alternative.nearest([-1.0, 1.0], np.zeros((2, 2)), [0.5, 0.5])
+    assert near.exponent == 0.0
+    assert alternative.contains(near.theta_reward * (1 + 1e-9), near.theta_cost)
+
+
+@pytest.mark.parametrize("radius", [None, 1e40])
+@pytest.mark.parametrize("arms", [2, 5])
+@pytest.mark.parametrize("share", [0.2, 1e-40])
+def test_nearest_in_features_of_very_different_units(arms, share, radius):
+    rng = np.random.default_rng([arms, 4])
+    unit = np.array([1e9, 1.0, 1e-9])
+    vectors, theta = rng.standard_normal((arms, 3)), rng.standard_normal((2, 3))
+    problem = bf.Problem(vectors * unit, 2.0, parameter_radius=radius)
+    instance = bf.Instance(problem, theta[0] / unit, theta[1] / unit)
+    weights = np.full(arms, (1 - share) / (arms - 1))
+    weights[0] = share
+    near = bf.Alternative(problem, instance.best).nearest(
+        instance.theta_reward, instance.theta_cost, weights
+    )
+    smallest = bf.exponents(instance, weights).values.min()
+    assert near.exponent.item() == pytest.approx(smallest, rel=1e-9)
+    moved = np.vstack([near.theta_reward, near.theta_cost]) * unit - theta
+    paid = 0.5 * np.sum(weights * np.sum((moved @ vectors.T) ** 2, axis=0))
+    assert paid == pytest.approx(smallest, rel=1e-6)

@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 from helpers import (
+    agrees,
     blocks,
     closed_form,
+    counted,
     gaussian_draws,
     in_balls,
     least_exponents,
@@ -71,18 +73,17 @@ def reference():
 @pytest.mark.parametrize("name", CASES)
 def test_log_probability_by_rejection(name, reference):
     posterior, alternative, draws, events = reference(name)
-    share = events.any(axis=1).mean()
+    truth, sampling = counted(events.any(axis=1))
     assert len(draws) > 2000
-    assert share > 0.02
+    assert truth > math.log(0.02)
     estimate = alternative.log_probability(posterior, seed=1)
-    sampling = math.sqrt((1 - share) / share / len(draws))
     error = math.hypot(sampling, estimate.standard_error)
-    assert abs(estimate.value - math.log(share)) < z_bound(len(CASES), 1e-5) * error
+    assert agrees(estimate.value, truth, error, len(CASES))
     assert estimate.standard_error < 0.03
     # Bounds that hold for certain can be broken by the counted share only by chance.
     slack = z_bound(2 * len(CASES), 1e-5) * sampling
-    assert estimate.lower <= math.log(share) + slack
-    assert estimate.upper >= math.log(share) - slack
+    assert estimate.lower <= truth + slack
+    assert estimate.upper >= truth - slack
     assert estimate.lower <= estimate.value <= estimate.upper
 
 
@@ -110,10 +111,10 @@ def test_draws_that_ignore_the_ball_are_caught(name, reference):
     loose = gaussian_draws(posterior, 40_000, seed=5)
     inside = membership(alternative, loose).any(axis=1)
     assert not same_law(alternative, loose[inside][:10_000], draws[events.any(axis=1)])
-    share = events.any(axis=1).mean()
-    estimate = alternative.log_probability(posterior, seed=1)
-    error = math.hypot(math.sqrt((1 - share) / share / len(draws)), estimate.standard_error)
-    assert abs(math.log(inside.mean()) - math.log(share)) > z_bound(len(CASES), 1e-5) * error
+    assert not same_law(alternative, loose[:10_000], draws)
+    truth, sampling = counted(events.any(axis=1))
+    error = math.hypot(sampling, alternative.log_probability(posterior, seed=1).standard_error)
+    assert not agrees(math.log(inside.mean()), truth, error, len(CASES))
 
 
 @pytest.mark.parametrize("name", ["both", "one feature", "mean outside"])
@@ -134,10 +135,11 @@ def test_scale_inflates_the_covariance(scale, reference):
     draws = gaussian_draws(posterior, 400_000, seed=6, scale=scale)
     draws = draws[in_balls(posterior.problem, draws)]
     inside = membership(alternative, draws).any(axis=1)
-    share = inside.mean()
-    estimate = alternative.log_probability(posterior, seed=1, scale=scale)
-    error = math.hypot(math.sqrt((1 - share) / share / len(draws)), estimate.standard_error)
-    assert abs(estimate.value - math.log(share)) < z_bound(2, 1e-5) * error
+    truth, sampling = counted(inside)
+    for by, right in ((scale, True), (1.0, False)):  # without the scale it is another number
+        estimate = alternative.log_probability(posterior, seed=1, scale=by)
+        error = math.hypot(sampling, estimate.standard_error)
+        assert agrees(estimate.value, truth, error, 2) == right
     found, plain = (
         blocks(alternative.sample(posterior, 10_000, seed=7, scale=by)) for by in (scale, 1.0)
     )
@@ -151,11 +153,11 @@ def test_an_inactive_ball_changes_nothing():
     left = bf.Alternative(free.problem, candidate).log_probability(free, draws=2**18)
     right = bf.Alternative(held.problem, candidate).log_probability(held, draws=2**18)
     error = math.hypot(left.standard_error, right.standard_error)
-    assert abs(left.value - right.value) < z_bound(1, 1e-5) * error
+    assert agrees(left.value, right.value, error)
     tight, _ = build(1.0, seed=1)  # and one that is active does change something
     other = bf.Alternative(tight.problem, candidate).log_probability(tight, draws=2**18)
     error = math.hypot(left.standard_error, other.standard_error)
-    assert abs(left.value - other.value) > z_bound(1, 1e-5) * error
+    assert not agrees(left.value, other.value, error)
 
 
 # --- events that the ball makes impossible ---
@@ -178,7 +180,11 @@ def test_one_impossible_event_beside_possible_ones():
     draws = alternative.sample(posterior, 2000)
     assert set(draws.event.values.ravel()) == {1}  # only the rival's reward decides
     estimate = alternative.log_probability(posterior)
-    assert estimate.value == pytest.approx(math.log(0.5), abs=5 * estimate.standard_error)
+    assert agrees(estimate.value, math.log(0.5), estimate.standard_error)
+    # the control: without the ball the cost may be too high, or the rival's
+    dear = stats.norm.sf(0.5)
+    free = math.log(dear + (1 - dear) ** 2 / 2)
+    assert not agrees(estimate.value, free, estimate.standard_error)
     assert not alternative.contains([0.0, 0.5], [0.0, 0.0])  # beyond the ball: in no set
 
 
@@ -191,10 +197,16 @@ def test_the_zero_vector_is_certainly_feasible_or_certainly_not(radius, threshol
     posterior, alternative = bf.Posterior(problem), bf.Alternative(problem, candidate)
     draws = gaussian_draws(posterior, 200_000, seed=1)
     draws = draws[in_balls(problem, draws)]
-    share = membership(alternative, draws).any(axis=1).mean()
+    events = membership(alternative, draws)
+    truth, sampling = counted(events.any(axis=1))
     estimate = alternative.log_probability(posterior)
-    error = math.hypot(math.sqrt((1 - share) / share / len(draws)), estimate.standard_error)
-    assert abs(estimate.value - math.log(share)) < z_bound(12, 1e-5) * error + 1e-9
+    error = math.hypot(sampling, estimate.standard_error) + 1e-9
+    assert agrees(estimate.value, truth, error, 12)
+    # the control: one of the events left out, be it that of the zero vector
+    for left_out in np.flatnonzero(events.mean(axis=0) > 0.01):
+        fewer = np.delete(events, left_out, axis=1).any(axis=1)
+        if not np.array_equal(fewer, events.any(axis=1)):
+            assert not agrees(estimate.value, counted(fewer)[0], error, 12)
     assert estimate.lower <= estimate.value <= estimate.upper
     found = alternative.sample(posterior, 2000)
     assert alternative.contains(found.theta_reward, found.theta_cost).all()
@@ -238,11 +250,11 @@ def test_the_disc_quadrature_itself():
     covariance = np.array([[0.5, 0.2], [0.2, 0.3]])
     draws = np.random.default_rng(0).multivariate_normal([0.3, 0.1], covariance, 400_000)
     vector = np.array([1.0, -0.5])
-    share = np.mean((np.linalg.norm(draws, axis=1) < 0.9) & (draws @ vector > 0.2))
-    exact = log_disc([0.3, 0.1], covariance, 0.9, vector, 0.2)
-    assert abs(math.log(share) - exact) * math.sqrt(400_000 * share / (1 - share)) < z_bound(
-        1, 1e-5
-    )
+    truth, error = counted((np.linalg.norm(draws, axis=1) < 0.9) & (draws @ vector > 0.2))
+    assert agrees(log_disc([0.3, 0.1], covariance, 0.9, vector, 0.2), truth, error)
+    # the control: another disc, another half-plane
+    assert not agrees(log_disc([0.3, 0.1], covariance, 0.92, vector, 0.2), truth, error)
+    assert not agrees(log_disc([0.3, 0.1], covariance, 0.9, vector, 0.21), truth, error)
     isotropic = log_disc([0.0, 0.0], np.eye(2), 1.5)
     assert isotropic == pytest.approx(math.log1p(-math.exp(-1.125)), abs=1e-9)
 
@@ -263,21 +275,29 @@ def test_a_rare_event_with_an_active_ball_against_a_grid(pulls, radius, below):
     alternative = bf.Alternative(problem, 0)
     estimate = alternative.log_probability(posterior, seed=1)
     assert 0 < estimate.standard_error < 0.02
-    assert abs(estimate.value - exact) < z_bound(4, 1e-5) * estimate.standard_error
+    assert agrees(estimate.value, exact, estimate.standard_error, 4)
     assert estimate.lower - 1e-6 <= exact <= estimate.upper + 1e-6
     # The ball is active: without it the event is far likelier.
     free = stats.norm.logsf(0.6, mean[1, 0], np.sqrt(covariance[0, 0]))
     assert exact < free - 1
+    assert not agrees(estimate.value, free, estimate.standard_error, 4)
     draws = alternative.sample(posterior, 5000)
     assert alternative.contains(draws.theta_reward, draws.theta_cost).all()
     # The law of the constrained coordinate, from the grid.
     cost = draws.theta_cost.values[0, :, 0, 0]
+
+    def score(quantile, tail):
+        return (np.mean(cost > quantile) - tail) / math.sqrt(tail * (1 - tail) / 5000 + 1e-9)
+
+    loose = []
     for quantile in (0.6 + (radius - 0.6) * s for s in (0.02, 0.1, 0.3)):
         tail = math.exp(
             log_disc(mean[1], covariance, radius, np.array([1.0, 0.0]), quantile) - whole - exact
         )
-        z = (np.mean(cost > quantile) - tail) / math.sqrt(tail * (1 - tail) / 5000 + 1e-9)
-        assert abs(z) < z_bound(12, 1e-5)
+        assert abs(score(quantile, tail)) < z_bound(12, 1e-5)
+        beyond = stats.norm.logsf(quantile, mean[1, 0], np.sqrt(covariance[0, 0]))
+        loose.append(score(quantile, math.exp(beyond - free)))
+    assert np.abs(loose).max() > z_bound(12, 1e-5)  # the control: the law without the ball
 
 
 def test_a_rare_rival_with_both_balls_active_against_a_grid():
@@ -295,26 +315,44 @@ def test_a_rare_rival_with_both_balls_active_against_a_grid():
     high = np.logaddexp(violated, reward + feasible)
     estimate = bf.Alternative(problem, 0).log_probability(posterior, seed=3)
     slack = z_bound(1, 1e-5) * estimate.standard_error
-    assert low - slack <= estimate.value <= high + slack
+
+    def between(value):
+        return low - slack <= value <= high + slack
+
+    assert between(estimate.value)
     assert estimate.lower <= high
     assert estimate.upper >= low
+    # the control: without the balls, and with a posterior that is one per cent wider
+    free = bf.Problem(problem.arms, problem.thresholds)
+    sums = posterior.counts, posterior.reward_sums, posterior.cost_sums
+    loose = bf.Alternative(free, 0).log_probability(bf.Posterior.from_sums(free, *sums))
+    assert not between(loose.value)
+    wider = bf.Alternative(problem, 0).log_probability(posterior, seed=3, scale=1.05)
+    assert not between(wider.value)
 
 
 def test_a_posterior_mean_far_outside_the_ball():
     # Ten thousand pulls say 2, the parameter set ends at 1: draws sit on its very edge.
-    problem = bf.Problem([[1.0]], [0.999], parameter_radius=1.0)
-    posterior = posterior_at(problem, [0.2], [2.0], [10_000])
-    alternative = bf.Alternative(problem, 0)
+    def doubted(threshold):
+        problem = bf.Problem([[1.0]], [threshold], parameter_radius=1.0)
+        posterior = posterior_at(problem, [0.2], [2.0], [10_000])
+        return bf.Alternative(problem, 0), posterior
+
     sd = math.sqrt(1 / 10_001)
 
-    def log_between(low, high):
-        far, near = stats.norm.logcdf(low, 2.0, sd), stats.norm.logcdf(high, 2.0, sd)
+    def log_between(low, high, mean):
+        far, near = stats.norm.logcdf(low, mean, sd), stats.norm.logcdf(high, mean, sd)
         return near + math.log1p(-math.exp(far - near))
 
-    exact = log_between(0.999, 1.0) - log_between(-1.0, 1.0)
+    def log_share(mean):
+        return log_between(0.9999, 1.0, mean) - log_between(-1.0, 1.0, mean)
+
+    alternative, posterior = doubted(0.9999)  # which about two thirds of the posterior exceed
     estimate = alternative.log_probability(posterior)
-    assert abs(estimate.value - exact) < z_bound(1, 1e-5) * estimate.standard_error
-    assert estimate.lower <= exact <= estimate.upper
+    assert agrees(estimate.value, log_share(2.0), estimate.standard_error)
+    assert not agrees(estimate.value, log_share(1.7), estimate.standard_error)
+    assert estimate.lower <= log_share(2.0) <= estimate.upper
+    alternative, posterior = doubted(0.999)
     draws = alternative.sample(posterior, 5000).theta_cost.values.ravel()
     assert draws.max() <= 1.0
     assert draws.min() > 0.999
@@ -345,10 +383,12 @@ def test_a_small_ball_in_many_features(features):
     assert alternative.contains(draws.theta_reward, draws.theta_cost).all()
     # Plain posterior draws within the ball tell the same probability.
     plain = posterior.sample(20_000, seed=2)
-    share = alternative.contains(plain.theta_reward, plain.theta_cost).mean()
+    truth, sampling = counted(alternative.contains(plain.theta_reward, plain.theta_cost))
     estimate = alternative.log_probability(posterior)
-    error = math.hypot(math.sqrt((1 - share) / share / 20_000), estimate.standard_error)
-    assert abs(estimate.value - math.log(share)) < z_bound(3, 1e-5) * error
+    error = math.hypot(sampling, estimate.standard_error)
+    assert agrees(estimate.value, truth, error, 3)
+    # the control: with every overlap counted in each of its events
+    assert not agrees(special.logsumexp(estimate.log_probabilities), truth, error, 3)
 
 
 def test_badly_scaled_features_within_a_ball():
@@ -361,7 +401,9 @@ def test_badly_scaled_features_within_a_ball():
     cut, uncut = stats.truncnorm(-1 / sd, 1 / sd, scale=sd), stats.norm(scale=sd)
     assert stats.kstest(draws, cut.cdf).pvalue > 1e-5 > stats.kstest(draws, uncut.cdf).pvalue
     alternative = bf.Alternative(problem, 0)
-    assert alternative.log_probability(posterior).value == pytest.approx(math.log(0.5), abs=0.05)
+    estimate = alternative.log_probability(posterior)
+    assert agrees(estimate.value, math.log(0.5), estimate.standard_error)
+    assert estimate.standard_error < 0.02
     found = alternative.sample(posterior, 1000)
     assert alternative.contains(found.theta_reward, found.theta_cost).all()
 

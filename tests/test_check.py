@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers import closed_form, least_exponents, planar_union
+from helpers import closed_form, least_exponents, planar_union, z_bound
 
 import bayes_feasible as bf
 from bayes_feasible import cli
@@ -35,10 +35,12 @@ def test_the_error_is_that_of_quadrature(history, instance, found):
     exact = math.log(planar_union(alternative, posterior))
     assert found.pulls == 120
     assert found.candidate == str(posterior.best())
-    assert abs(found.log_error - exact) <= 4 * found.standard_error + 1e-9
-    other = bf.Alternative(instance.problem, 4)
-    assert abs(math.log(planar_union(other, posterior)) - exact) > 4 * found.standard_error + 1e-9
+    allowed = z_bound(1, 1e-4) * found.standard_error + 1e-9
+    assert abs(found.log_error - exact) <= allowed
+    other = math.log(planar_union(bf.Alternative(instance.problem, 4), posterior))
+    assert abs(found.log_error - other) > allowed  # the control: another recommendation
     assert found.lower <= exact <= found.upper
+    assert not found.lower <= other <= found.upper
     assert found.decay == -found.log_error / 120
     assert found.mistake in alternative.events
 

@@ -1,7 +1,8 @@
 """Where the rules end up: their allocation's efficiency, and the decay of the error.
 
 Means are over replicates with fixed seeds; each bound is at least three standard errors from
-what is measured, so that another stream of random numbers would pass too.
+what is measured, so that another stream of random numbers would pass too. Rules that do not adapt
+stay below all of them.
 """
 
 from functools import partial
@@ -60,6 +61,10 @@ def decay(instance, rules, times, replicates, seed):
     return found
 
 
+# What the slowest of the rules that converge reach in 20,000 pulls: the least bounds of this file.
+SLOWEST = [(bf.instances.end_of_optimism(0.1), 0.57), (two_constraints(), 0.68)]
+
+
 @pytest.mark.parametrize("rule", [bf.BestResponse, bf.PlugIn])
 def test_tracking_rules_are_near_the_optimum_early(rule):
     instance = bf.instances.end_of_optimism(0.1)
@@ -68,11 +73,11 @@ def test_tracking_rules_are_near_the_optimum_early(rule):
 
 def test_rising_towards_the_optimum():
     rules = {"eta=1": TRUE_POSTERIOR, "paper": bf.BLFAIPS, "response": bf.BestResponse}
-    for instance in (bf.instances.end_of_optimism(0.1), two_constraints()):
+    for instance, paper in SLOWEST:
         found = efficiency(instance, rules, [2000, 20_000], 16)
         assert np.all(found.sel(time=20_000) > found.sel(time=2000))
         assert found.sel(rule="eta=1", time=20_000) >= 0.8
-        assert found.sel(rule="paper", time=20_000) >= 0.5
+        assert found.sel(rule="paper", time=20_000) >= paper
         assert found.sel(rule="response", time=20_000) >= 0.98
 
 
@@ -83,13 +88,29 @@ def test_top_two_and_thompson_stay_away_from_it():
     assert np.all(found <= 0.02)
 
 
+@pytest.mark.parametrize(("instance", "bound"), SLOWEST)
+def test_rules_that_do_not_adapt_reach_no_bound_of_this_file(instance, bound):
+    """The control: their allocation is what it is from the start, and that is not enough."""
+    found = efficiency(instance, {"uniform": bf.Uniform, "design": bf.GOptimal}, [20_000], 2)
+    assert np.all(found < bound)
+
+
+def faster_than_possible(found):
+    """Rules whose error falls faster than the optimal rate, by more than 3 standard errors."""
+    return [name for name, (rate, error) in found.items() if rate > 1 + 3 * error]
+
+
 def test_no_rule_beats_the_optimal_rate():
     times = np.geomspace(1000, 20_000, 10).astype(int)
     found = decay(bf.instances.end_of_optimism(0.3), RULES, times, 32, seed=5)
-    for name, (rate, error) in found.items():
-        assert rate <= 1 + 3 * error, name
+    assert faster_than_possible(found) == []
     rate, error = found["Oracle"]
     assert abs(rate - 1) <= 3 * error
+    # the control: an optimal rate that is a fifth too low would be beaten, and not by one rule
+    found = {name: (1.25 * rate, 1.25 * error) for name, (rate, error) in found.items()}
+    assert {"Oracle", "BestResponse", "PlugIn"} <= set(faster_than_possible(found))
+    rate, error = found["Oracle"]
+    assert abs(rate - 1) > 3 * error
 
 
 @pytest.mark.slow
@@ -136,9 +157,7 @@ def test_twenty_features_converge():
 def test_error_decays_at_the_optimal_rate_and_no_faster():
     instance = bf.instances.end_of_optimism(0.1)
     times = np.geomspace(20_000, 400_000, 10).astype(int)
-    found = decay(instance, RULES, times, 24, seed=6)
-    for name, (rate, error) in found.items():
-        assert rate <= 1 + 3 * error, name
+    assert faster_than_possible(decay(instance, RULES, times, 24, seed=6)) == []
     times = np.geomspace(50_000, 2_000_000, 10).astype(int)
     rate, error = decay(instance, {"Oracle": bf.Oracle}, times, 128, seed=7)["Oracle"]
     assert abs(rate - 1) <= 3 * error

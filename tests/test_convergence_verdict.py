@@ -60,6 +60,7 @@ def test_uniform_is_below_with_its_own_exponent(summary, instance, optimum):
     own = float(bf.exponents(instance, np.full(5, 0.2)).min()) / optimum.value
     assert one.verdict == "below"
     assert abs(float(one.relative_rate) - own) < 4 * float(one.rate_draws.std())
+    assert abs(float(one.relative_rate) - 1) > 4 * float(one.rate_draws.std())  # the control
     assert float(one.relative_lower) < own < float(one.relative_upper)
     assert float(one.final_efficiency) == pytest.approx(own, rel=0.01)
     assert "not on the way" in one.explanation.item()

@@ -3,7 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
-from helpers import closed_form, noise, z_bound
+from helpers import agrees, closed_form, counted, honest, noise
 from planar import events_of, log_plane_integral, log_union, logistic_density
 from scipy import stats
 from scipy.special import expit, log_expit, logsumexp
@@ -85,7 +85,9 @@ def test_local_is_within_a_hundredth_of_quadrature_however_rare_the_error(logist
     assert truth == pytest.approx(goal, rel=0.1)
     found = log_error(logistic, bf.Alternative(data.problem, 0), draws=200_000, seed=1)
     assert abs(found.value - truth) < 0.01
-    assert abs(found.value - truth) < z_bound(len(PULLS), FALSE_ALARM) * found.standard_error
+    assert agrees(found.value, truth, found.standard_error, len(PULLS), FALSE_ALARM)
+    other, _ = logistic_truth(logistic_data(PULLS[goal] + 1))  # the control: one pull more of each
+    assert not agrees(found.value, other, found.standard_error, len(PULLS), FALSE_ALARM)
     assert found.diagnostics["khat"] < 0.7
     assert found.diagnostics["khat_whole"] < 0.7
     assert 0.3 < found.diagnostics["efficiency"] <= 1.0
@@ -99,9 +101,9 @@ def test_the_global_expansion_is_right_near_the_centre_and_refused_in_the_tail(l
     models.observe(logistic, near)
     alternative = bf.Alternative(near.problem, 0)
     found = log_error(logistic, alternative, "global", seed=2)
-    assert abs(found.value - logistic_truth(near)[0]) < z_bound(1, FALSE_ALARM) * (
-        found.standard_error
-    )
+    for pulls, right in ((PULLS[-20], True), (PULLS[-20] + 1, False)):  # the control: one more
+        truth, _ = logistic_truth(logistic_data(pulls))
+        assert agrees(found.value, truth, found.standard_error, 1, FALSE_ALARM) == right
     models.observe(logistic, logistic_data(PULLS[-410]))
     with pytest.raises(Refused, match=r"alternative set .*(k-hat|% of the draws)") as refusal:
         log_error(logistic, alternative, "global", seed=2)
@@ -114,14 +116,11 @@ def test_standard_errors_are_honest_over_seeds(logistic):
     models.observe(logistic, data)
     truth, _ = logistic_truth(data)
     alternative = bf.Alternative(data.problem, 0)
-    scores = []
-    for seed in range(50):
-        found = log_error(logistic, alternative, draws=5000, seed=seed)
-        scores.append((found.value - truth) / found.standard_error)
-    # Sum of squares of 50 standard normals; heavier tails than these would leave the interval.
-    low, high = stats.chi2.interval(1 - FALSE_ALARM / 2, 50)
-    assert low < np.sum(np.square(scores)) < high
-    assert abs(np.mean(scores)) < z_bound(1, FALSE_ALARM / 2) / np.sqrt(50)
+    found = [log_error(logistic, alternative, draws=5000, seed=seed) for seed in range(50)]
+    scores = np.array([(one.value - truth) / one.standard_error for one in found])
+    assert honest(scores, FALSE_ALARM)
+    # the control: standard errors half or twice as large, and values that are off by one of them
+    assert not any(honest(wrong, FALSE_ALARM) for wrong in (2 * scores, scores / 2, scores + 1))
 
 
 @pytest.mark.parametrize("kind", ["a", "b"])
@@ -130,10 +129,12 @@ def test_local_is_the_closed_form_for_the_gaussian_model(gaussian, kind, goal):
     posterior, alternative = target(kind, goal)
     models.observe(gaussian, posterior)
     exact = alternative.log_probability(posterior)
+    wider = alternative.log_probability(posterior, scale=1.03)  # the control: of another posterior
     for method in ("local", "global"):
         found = log_error(gaussian, alternative, method, seed=3)
         error = np.hypot(found.standard_error, exact.standard_error)
-        assert abs(found.value - exact.value) < z_bound(16, FALSE_ALARM) * error
+        assert agrees(found.value, exact.value, error, 16, FALSE_ALARM)
+        assert not agrees(found.value, wider.value, error, 16, FALSE_ALARM)
         assert found.standard_error < 0.002
         near = exact.log_probabilities > exact.value - 20
         np.testing.assert_allclose(
@@ -144,9 +145,10 @@ def test_local_is_the_closed_form_for_the_gaussian_model(gaussian, kind, goal):
 def test_twenty_events_in_ten_dimensions():
     posterior, alternative = target("c", -40)
     found = log_error(models.linear_gaussian(posterior), alternative, seed=4)
-    exact = alternative.log_probability(posterior)
-    error = np.hypot(found.standard_error, exact.standard_error)
-    assert abs(found.value - exact.value) < z_bound(1, FALSE_ALARM) * error
+    for scale, right in ((1.0, True), (1.01, False)):  # the control: a slightly wider posterior
+        exact = alternative.log_probability(posterior, scale=scale)
+        error = np.hypot(found.standard_error, exact.standard_error)
+        assert agrees(found.value, exact.value, error, 1, FALSE_ALARM) == right
 
 
 def test_ten_dimensions_down_to_minus_1752():
@@ -165,8 +167,15 @@ def test_ten_dimensions_down_to_minus_1752():
     first, second = (log_error(model, alternative, seed=seed) for seed in (1, 2))
     assert first.value == pytest.approx(-1752, rel=0.01)
     error = np.hypot(first.standard_error, second.standard_error)
-    assert abs(first.value - second.value) < z_bound(1, FALSE_ALARM) * error
+    assert agrees(first.value, second.value, error, 1, FALSE_ALARM)
     assert first.standard_error < 0.005
+    # the control: one success more, of 154,000
+    more = shown.copy()
+    more[0, 0] += 1
+    other = bf.Posterior.from_sums(problem, np.full(20, pulls), more[:, 0], more[:, 1:])
+    models.observe(model, other)
+    assert not agrees(first.value, log_error(model, alternative).value, error, 1, FALSE_ALARM)
+    models.observe(model, data)
     assert first.diagnostics["khat"] < 0.7
     with pytest.raises(Refused, match=r"global: .* of the alternative set") as refusal:
         log_error(model, alternative, "global")
@@ -182,13 +191,14 @@ def test_without_constraints_and_with_one_that_never_binds():
         posterior = bf.Posterior.from_history(problem, pulls, rewards, costs)
         alternative = bf.Alternative(problem, 0)
         found = log_error(models.linear_gaussian(posterior), alternative, seed=5)
-        exact = alternative.log_probability(posterior)
-        assert abs(found.value - exact.value) < z_bound(2, FALSE_ALARM) * found.standard_error
+        for scale, right in ((1.0, True), (1.1, False)):  # the control: a wider posterior
+            exact = alternative.log_probability(posterior, scale=scale).value
+            assert agrees(found.value, exact, found.standard_error, 2, FALSE_ALARM) == right
 
 
 def test_a_bounded_parameter_set_is_respected_or_refused():
     arms, noises = np.arange(60) % 3, np.random.default_rng(3).standard_normal((2, 60))
-    model = None
+    model, values = None, []
     refusals = {0.3: "only 0.76 % of the draws", 0.05: "no draw lies within the parameter_radius"}
     for radius in (2.0, 1.05, *refusals):
         problem = bf.Problem(ARMS, 0.5, parameter_radius=radius)
@@ -204,7 +214,9 @@ def test_a_bounded_parameter_set_is_respected_or_refused():
             continue
         found, exact = log_error(model, alternative, seed=6), alternative.log_probability(posterior)
         error = np.hypot(found.standard_error, exact.standard_error)
-        assert abs(found.value - exact.value) < z_bound(2, FALSE_ALARM) * error
+        assert agrees(found.value, exact.value, error, 2, FALSE_ALARM)
+        values.append(exact.value)
+    assert not agrees(found.value, values[0], error, 2, FALSE_ALARM)  # the control: the other ball
 
 
 def test_before_any_pull_it_is_the_prior_that_is_measured(gaussian, logistic):
@@ -212,9 +224,12 @@ def test_before_any_pull_it_is_the_prior_that_is_measured(gaussian, logistic):
     for model, problem in ((gaussian, target("b", -4)[1].problem), (logistic, logistic_problem())):
         nothing, alternative = bf.Posterior(problem), bf.Alternative(problem, 0)
         models.observe(model, nothing)
-        exact, found = alternative.log_probability(nothing), log_error(model, alternative, seed=7)
-        error = np.hypot(found.standard_error, exact.standard_error)
-        assert abs(found.value - exact.value) < z_bound(2, FALSE_ALARM) * error
+        some = bf.Posterior.from_history(problem, [0] * 9, [1.0] * 9, [[-1.0]] * 9)
+        found = log_error(model, alternative, seed=7)
+        for posterior, right in ((nothing, True), (some, False)):  # the control: after pulls
+            exact = alternative.log_probability(posterior)
+            error = np.hypot(found.standard_error, exact.standard_error)
+            assert agrees(found.value, exact.value, error, 2, FALSE_ALARM) == right
 
 
 @pytest.mark.parametrize(
@@ -324,10 +339,12 @@ def test_unknown_scales_give_the_union_of_brute_force(unknown):
     theta *= np.sqrt(degrees * variances / rng.chisquare(degrees, (draws, 3)))[..., np.newaxis]
     theta += mean
     alternative = bf.Alternative(history.problem, 0)
-    share = alternative.contains(theta[:, 0], theta[:, 1:]).mean()
+    truth, sampling = counted(alternative.contains(theta[:, 0], theta[:, 1:]))
     found = log_error(unknown, alternative, draws=100_000, seed=7)
-    error = np.hypot(found.standard_error, np.sqrt((1 - share) / share / draws))
-    assert abs(found.value - np.log(share)) < z_bound(1, FALSE_ALARM) * error
+    error = np.hypot(found.standard_error, sampling)
+    assert agrees(found.value, truth, error, 1, FALSE_ALARM)
+    known = alternative.log_probability(history.posterior())  # the control: as if scales were known
+    assert not agrees(known.value, truth, error, 1, FALSE_ALARM)
 
 
 def test_outliers_against_brute_force():
@@ -356,10 +373,12 @@ def test_outliers_against_brute_force():
     inside = alternative.contains(theta[:, 0], theta[:, 1:])
     share = weights[inside].sum() / weights.sum()
     error = np.sqrt(np.sum((weights * (inside - share)) ** 2)) / weights.sum() / share
-    bound = z_bound(1, FALSE_ALARM) * np.hypot(found.standard_error, error)
     assert -6 < np.log(share) < -1
     assert error < 0.02
-    assert abs(found.value - np.log(share)) < bound
+    error = np.hypot(found.standard_error, error)
+    assert agrees(found.value, np.log(share), error, 1, FALSE_ALARM)
+    believed = alternative.log_probability(history.posterior())  # the control: a Gaussian model
+    assert not agrees(believed.value, np.log(share), error, 1, FALSE_ALARM)
 
 
 def test_modes_within_events_are_those_of_the_other_search(logistic):
@@ -401,10 +420,14 @@ def test_half_spaces_that_are_tied_to_each_other():
     found = event_modes(functions, spaces, global_modes(functions))
     proposals, _ = fitted(found, spaces, wide=True)
     drawn = weigh(functions, spaces, proposals, 100_000, np.random.default_rng(1))
-    law = stats.multivariate_normal([0, 0], functions.covariance[:2, :2])
-    expected = np.log(law.cdf([-2.0, -2.5])) + 0.5 * np.linalg.slogdet(functions.covariance)[1]
-    expected += 1.5 * np.log(2 * np.pi)
-    assert abs(drawn.log_integral() - expected) < z_bound(1, FALSE_ALARM) * drawn.standard_error
+    whole = 0.5 * np.linalg.slogdet(functions.covariance)[1] + 1.5 * np.log(2 * np.pi)
+    tied = functions.covariance[:2, :2]
+    # the control: as if the two were not tied
+    for covariance, right in ((tied, True), (np.diag(np.diag(tied)), False)):
+        law = stats.multivariate_normal([0, 0], covariance)
+        expected = np.log(law.cdf([-2.0, -2.5])) + whole
+        found = drawn.log_integral()
+        assert agrees(found, expected, drawn.standard_error, 1, FALSE_ALARM) == right
     assert drawn.standard_error < 0.01
 
 

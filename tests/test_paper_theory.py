@@ -226,6 +226,8 @@ def test_a_long_run_splits_into_its_parts(optimism):
     paper = found.sel(eta="paper")
     # Both measure the same posterior; triple overlaps are sampled with different draws.
     assert_allclose(paper.log_error, same.log_error.sel(rule="paper"), atol=0.02)
+    other = found.isel(eta=1)  # A control: the other rule is told from it.
+    assert not np.allclose(other.log_error, same.log_error.sel(rule="paper"), atol=0.02)
     assert_allclose(paper.efficiency, same.efficiency.sel(rule="paper"), rtol=0.05)  # the ridge
     assert np.all(paper.log_error_scaled > paper.log_error)
     assert_allclose(found.at_mean + found.polynomial, -found.log_error)

@@ -100,19 +100,33 @@ def test_nuts_agrees_with_importance_sampling(regression):
     mean = weights @ rates
     spread = np.sqrt(weights @ (rates - mean) ** 2)
     error = np.sqrt(weights**2 @ (rates - mean) ** 2)
-    tree = regression.fit(TIMES, logs, RATE)
-    sampled = tree.posterior.relative_rate
-    mcse = decay.sampling_diagnostics(tree)["mcse"]
     assert 1 / (weights**2).sum() > 2000  # the reference itself is sound
-    assert abs(float(sampled.mean()) - mean) < 4 * np.hypot(error, mcse)  # false alarm 6e-5
-    assert float(sampled.std()) == pytest.approx(spread, rel=0.1)
+
+    def nuts_agrees(logs):
+        tree = regression.fit(TIMES, logs, RATE)
+        sampled = tree.posterior.relative_rate
+        allowed = 4 * np.hypot(error, decay.sampling_diagnostics(tree)["mcse"])  # false alarm 6e-5
+        right_spread = float(sampled.std()) == pytest.approx(spread, rel=0.1)
+        return abs(float(sampled.mean()) - mean) < allowed, right_spread
+
+    assert nuts_agrees(logs) == (True, True)
+    # the control: without its last replicate, and with every replicate twice
+    assert not nuts_agrees(logs[:-1])[0]
+    assert not nuts_agrees(np.tile(logs, (2, 1)))[1]
+
+
+def rate_is(value, tree):
+    """Within four standard deviations of the posterior: but for chance of 6e-5."""
+    rate = tree.posterior.relative_rate
+    return abs(float(rate.mean()) - value) < 4 * float(rate.std())
 
 
 def test_the_rate_is_found_and_the_fit_is_sound(regression):
     logs = brownian(0.4 * RATE, TIMES, 40, 1, unit=RATE, power=0.5)
     tree = regression.fit(TIMES, logs, RATE)
-    rate = tree.posterior.relative_rate
-    assert abs(float(rate.mean()) - 0.4) < 4 * float(rate.std())  # false alarm 6e-5
+    assert rate_is(0.4, tree)
+    assert not rate_is(0.35, tree)  # the control: such curves are told from these
+    assert not rate_is(0.45, tree)
     assert float(tree.posterior.noise.mean()) == pytest.approx(np.sqrt(0.4), rel=0.15)
     diagnostics = decay.sampling_diagnostics(tree)
     assert decay.complaints(diagnostics) == []
@@ -123,8 +137,8 @@ def test_one_compilation_serves_curves_of_any_shape(regression, monkeypatch):
     monkeypatch.setattr(nutpie, "compile_pymc_model", pytest.fail)
     for times, replicates in ((TIMES[2:], 3), (np.geomspace(500, 1e6, 11), 30)):
         tree = regression.fit(times, brownian(RATE, times, replicates, 0), RATE)
-        rate = tree.posterior.relative_rate
-        assert abs(float(rate.mean()) - 1) < 4 * float(rate.std())
+        assert rate_is(1.0, tree)
+        assert not rate_is(0.5, tree)  # the control
 
 
 def test_the_same_seed_gives_the_same_draws(regression):
@@ -160,13 +174,21 @@ def test_local_exponents_are_slopes_over_a_decade():
     np.testing.assert_allclose(slopes[1, 4], (1e6 - 1e4) / 1e3 / 900)
 
 
-def _coverage(regression, curves, times, unit, truth):
-    inside = 0
-    for logs in curves:
-        draws = regression.fit(times, logs, unit).posterior.relative_rate
-        low, high = np.quantile(draws, [0.025, 0.975])
-        inside += low <= truth <= high
-    return inside
+def _intervals(regression, curves, times, unit):
+    """95 % intervals of the relative rate, (end, data set)."""
+    fits = (regression.fit(times, logs, unit).posterior.relative_rate for logs in curves)
+    return np.array([np.quantile(draws, [0.025, 0.975]) for draws in fits]).T
+
+
+def _cover(intervals, truth=1.0):
+    """Whether so many 95 % intervals hold the truth that fewer have a probability of 1e-5."""
+    low, high = intervals
+    hits = np.sum((low <= truth) & (truth <= high))
+    return bool(hits >= stats.binom.ppf(1e-5, low.size, 0.95))
+
+
+def _halved(intervals):
+    return (intervals + intervals.mean(axis=0)) / 2
 
 
 @pytest.mark.slow
@@ -180,8 +202,9 @@ def test_intervals_of_the_oracle_cover_the_optimal_rate(regression, settled):
     times = times[decay.window(times, optimum.value)]
     shares = optimum.allocation.values / optimum.allocation.values.sum()
     curves = [log_errors(instance, shares, times, 20, [7, i])[0] for i in range(100)]
-    least = stats.binom.ppf(1e-5, 100, 0.95)
-    assert _coverage(regression, curves, times, optimum.value, 1.0) >= least
+    intervals = _intervals(regression, curves, times, optimum.value)
+    assert _cover(intervals)
+    assert not _cover(_halved(intervals))  # the control: half as wide they promise too much
 
 
 @pytest.mark.slow
@@ -192,16 +215,15 @@ def test_ties_need_the_bend(regression):
     times = np.unique((10_000 / optimum.value / 10 ** np.arange(0, 3.1, 1 / 3)).astype(int))
     shares = optimum.allocation.values / optimum.allocation.values.sum()
     curves = [log_errors(instance, shares, times, 30, [8, i])[0] for i in range(60)]
-    hits = _coverage(regression, curves, times, optimum.value, 1.0)
-    assert hits >= stats.binom.ppf(1e-5, 60, 0.95)
-    plain = 0
-    for logs in curves:  # least squares with the same steps, and no bend
+    assert _cover(_intervals(regression, curves, times, optimum.value))
+    plain = []
+    for logs in curves:  # the control: least squares with the same steps, and no bend
         data = rate_data(times, logs, optimum.value)
         design = np.column_stack([data["per_rate"], data["per_power"]])
         covariance = np.linalg.inv(len(logs) * design.T @ design)
         estimate = covariance @ design.T @ data["growth"].sum(0)
-        plain += abs(estimate[0] - 1) <= 1.96 * np.sqrt(covariance[0, 0])
-    assert plain < stats.binom.ppf(1e-5, 60, 0.95)
+        plain.append(estimate[0] + 1.96 * np.sqrt(covariance[0, 0]) * np.array([-1, 1]))
+    assert not _cover(np.array(plain).T)
 
 
 def test_independent_errors_would_promise_too_much():
@@ -209,32 +231,69 @@ def test_independent_errors_would_promise_too_much():
 
     With 7 checkpoints that costs little, with 25 a third of the intervals miss.
     """
-    times, hits = np.geomspace(1000, 100_000, 25), 0
+    times, intervals = np.geomspace(1000, 100_000, 25), []
     design = np.tile(np.column_stack([times, np.log(times), np.ones(25)]), (10, 1))
     inverse = np.linalg.inv(design.T @ design)
     for seed in range(100):
         logs = brownian(RATE, times, 10, seed)
         solution, residual, *_ = np.linalg.lstsq(design, -logs.ravel(), rcond=None)
         error = np.sqrt(residual[0] / (len(design) - 3) * inverse[0, 0])
-        hits += abs(solution[0] - RATE) <= 1.96 * error
-    assert hits < stats.binom.ppf(1e-5, 100, 0.95)
+        intervals.append(solution[0] + 1.96 * error * np.array([-1, 1]))
+    assert not _cover(np.array(intervals).T, RATE)
 
 
-@pytest.mark.slow
-def test_simulation_based_calibration(regression):
-    """Truths drawn from the prior have uniform ranks among their posterior's draws."""
+def sbc_ranks(draw_given, replications=150, spread=0.1):
+    """Shares of the posterior's draws below the truth, of the rate and of how far it is off.
+
+    Truths are drawn from the prior, in which rates of replicates differ by `spread`. How far a
+    rate is from the slope of the curves depends on these: draws that ignore them are found out.
+    """
     rng, ranks = np.random.default_rng(5), []
-    for seed in range(150):
+    scaled = RATE * TIMES
+    elapsed = np.diff(scaled)
+    theory = 2 * elapsed + 1 - scaled[:-1] / scaled[1:]
+    for seed in range(replications):
         noise = np.exp(rng.normal(-0.5, 1.0))
-        rate, spread = abs(rng.normal(0, 1.0)), abs(rng.normal(0, 0.1))
+        rate, own_spread = abs(rng.normal(0, 1.0)), abs(rng.normal(0, spread))
         bend, power = rng.standard_t(3), rng.normal(0.75, 0.5)
-        scaled = RATE * TIMES
-        elapsed = np.diff(scaled)
-        theory = 2 * elapsed + 1 - scaled[:-1] / scaled[1:]
-        own = rate + spread * rng.standard_normal((8, 1))
+        own = rate + own_spread * rng.standard_normal((8, 1))
         steps = own * elapsed - bend * np.diff(np.sqrt(scaled)) + power * np.diff(np.log(TIMES))
         steps = steps + noise * np.sqrt(theory) * rng.standard_normal((8, elapsed.size))
         logs = -np.concatenate([np.zeros((8, 1)), np.cumsum(steps, axis=1)], axis=1)
-        draws = regression.fit(TIMES, logs, RATE, seed).posterior.relative_rate.values.ravel()
-        ranks.append(np.mean(draws < rate))
-    assert stats.kstest(ranks, "uniform").pvalue > 1e-4
+        draws, slope = draw_given(logs, seed), -logs[:, -1].mean() / elapsed.sum()
+        ranks.append([np.mean(draws < rate), np.mean(abs(draws - slope) < abs(rate - slope))])
+    return np.array(ranks)
+
+
+def calibrated(ranks):
+    """Which of the two are uniform, with a false alarm of 1e-4 in all."""
+    return [bool(stats.kstest(column, "uniform").pvalue > 1e-4 / 2) for column in ranks.T]
+
+
+@pytest.fixture(scope="module")
+def fitted(regression):
+    def draw_given(logs, seed):
+        return regression.fit(TIMES, logs, RATE, seed).posterior.relative_rate.values.ravel()
+
+    return draw_given
+
+
+@pytest.mark.slow
+def test_simulation_based_calibration(fitted):
+    """Truths drawn from the prior have uniform ranks among their posterior's draws."""
+    assert calibrated(sbc_ranks(fitted)) == [True, True]
+
+
+@pytest.mark.slow
+def test_replicates_that_differ_more_than_the_model_says_are_noticed(fitted):
+    """The control: the model takes them for more alike, and is surer of the rate than it may be."""
+    assert not all(calibrated(sbc_ranks(fitted, spread=1.0)))
+
+
+def test_draws_that_ignore_the_curves_are_noticed():
+    """The control: ranks of the rate alone would pass them, for the truth is from the prior too."""
+
+    def prior_draws(logs, seed):
+        return np.abs(np.random.default_rng([seed, 1]).standard_normal(2000))
+
+    assert calibrated(sbc_ranks(prior_draws)) == [True, False]

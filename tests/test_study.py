@@ -555,6 +555,8 @@ def test_posteriors_are_those_of_the_study(expected):
         # Two estimates, apart by 6 standard errors with probability 2e-9 at most.
         allowed = 6 * np.hypot(exact.standard_error, rough.standard_error) + 1e-12
         assert abs(float(found.log_error) - exact.value) <= allowed
+        other = expected.sel(rule="true posterior", replicate=2, time=time)  # the control
+        assert abs(float(other.log_error) - exact.value) > allowed
 
 
 @pytest.mark.parametrize("alpha", REFERENCE)

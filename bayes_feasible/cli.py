@@ -26,7 +26,7 @@ exit codes:
   143  a study was stopped by a SIGTERM
 """
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of disks
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of disks
 STOPPED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130

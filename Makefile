@@ -23,8 +23,9 @@ docs: $(VENV)/.installed  ## build the documentation (in docs/_build)
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build
 	@echo "written: docs/_build/index.html"
 
+# In the order of the files: by number of tests, the files of few long ones would come last.
 test: lint $(VENV)/.compiled  ## lint, check types and run the quick tests
-	$(BIN)/pytest -m "not slow" -n auto --dist loadfile $(PYTEST)
+	$(BIN)/pytest -m "not slow" -n auto --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 test-slow: $(VENV)/.compiled  ## run the slow tests
 	$(BIN)/pytest -m slow -n auto --dist worksteal $(PYTEST)

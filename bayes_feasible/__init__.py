@@ -90,7 +90,8 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
-        return version("bayes_feasible")
+        found = globals()[name] = version("bayes_feasible")  # slow to find: once will do
+        return found
     raise AttributeError(f"module 'bayes_feasible' has no attribute {name!r}")
 
 

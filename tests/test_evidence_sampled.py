@@ -152,6 +152,7 @@ def test_frequencies_are_refused_where_they_are_rare_or_their_chains_wrong(
         log_error(gaussian, alternative, "frequency")
 
 
+@pytest.mark.slow
 def test_smc_is_refused_where_no_particle_arrives_or_the_populations_differ(gaussian, monkeypatch):
     """Steps so long that no particle survives them; and less tolerance than 1000 particles have."""
     posterior, alternative = target("a", -40)

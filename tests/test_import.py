@@ -92,6 +92,7 @@ assert "bayes-feasible" in shown.getvalue()
     assert not _imported(code) & {"numpy", "xarray", "numba", "pymc", "matplotlib"}
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_nothing(tmp_path):
     first, second = (
         json.loads(_python(USE, NUMBA_CACHE_DIR=str(tmp_path)).stdout) for _ in range(2)

@@ -199,7 +199,7 @@ def allocation(summary: xr.Dataset, axes: Axes | None = None) -> Axes:
     for (name, style), offset in zip(rules.items(), offsets, strict=True):
         axes.plot(
             place + offset, final.sel(rule=name).values[order],
-            linestyle="none", label=_plain(name), color=style["color"], marker=style["marker"],
+            linestyle="none", label=plain_name(name), color=style["color"], marker=style["marker"],
             markersize=5, zorder=3,
         )  # fmt: skip
     names = [_short(str(name)) for name in summary.arm.values[order]]
@@ -250,7 +250,7 @@ def rate_posterior(summary: xr.Dataset) -> Axes:
             axes.plot([low, high], [-row, -row], color=style["color"], linewidth=3.2)
             axes.plot(float(draws.mean()), -row, "o", color="white",
                       markeredgecolor=style["color"], markersize=5.5)  # fmt: skip
-        axes.set_yticks([-row for row in range(len(rules))], list(map(_plain, rules)))
+        axes.set_yticks([-row for row in range(len(rules))], list(map(plain_name, rules)))
         axes.set(
             title="Fitted decay rate",
             xlabel=f"rate / Γ ({100 * probability:g} % intervals)",
@@ -353,7 +353,7 @@ def geometry(instance: Instance) -> list[Axes]:
                 *found, "X", color="#D55E00", markersize=8, markeredgecolor="white",
                 label="hardest alternative", zorder=6,
             )  # fmt: skip
-            names = list(map(_plain, problem.coords["feature"]))
+            names = list(map(plain_name, problem.coords["feature"]))
             axes.set(title=title, xlabel=f"feature {names[0]}", ylabel=f"feature {names[1]}")
             axes.set_aspect("equal")
             axes.xaxis.set_major_locator(MaxNLocator(4))
@@ -374,7 +374,7 @@ def _planes(instance: Instance, alternative: Alternative, nearest: xr.Dataset) -
     noise = np.concatenate([[problem.reward_noise], problem.cost_noise])
     names = [
         "reward parameter",
-        *(f"cost parameter {_plain(n)}" for n in problem.coords["constraint"]),
+        *(f"cost parameter {plain_name(n)}" for n in problem.coords["constraint"]),
     ]
     return [
         (names[block], truths[block], found[block], alternative._vectors[:, i],
@@ -532,10 +532,10 @@ def _axes(axes: Axes | None, height: float = SIZE[1]) -> Axes:
 
 def _short(name: str) -> str:
     """A name that leaves room for the picture."""
-    return _plain(name if len(name) <= LONGEST else f"{name[: LONGEST - 1].rstrip()}…")
+    return plain_name(name if len(name) <= LONGEST else f"{name[: LONGEST - 1].rstrip()}…")
 
 
-def _plain(name: Any) -> str:
+def plain_name(name: Any) -> str:
     """A name that is no formula, whatever dollar signs it has."""
     return str(name).replace("$", r"\$")
 
@@ -552,7 +552,9 @@ def _curves(axes: Axes, summary: xr.Dataset, name: str, *, band: bool) -> None:
 
 
 def _line(axes: Axes, time: Any, values: Any, style: dict[str, Any], label: str) -> None:
-    axes.plot(time, values, label=_plain(label), linewidth=1.6, markersize=3.5, zorder=3, **style)
+    axes.plot(
+        time, values, label=plain_name(label), linewidth=1.6, markersize=3.5, zorder=3, **style
+    )
 
 
 def _optimum(axes: Axes, summary: xr.Dataset) -> None:

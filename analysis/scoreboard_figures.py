@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative import Alternative
-from bayes_feasible.analysis.figures import COLOURS, STYLE
+from bayes_feasible.analysis.figures import COLOURS, STYLE, plain_name
 from bayes_feasible.analysis.scoreboard import ESS_A_CHAIN
 from bayes_feasible.analysis.yardstick import coordinates, membership
 from bayes_feasible.models._events import half_spaces
@@ -145,9 +145,7 @@ def regions(
         axes.tick_params(axis="y", length=0)
         axes.set_ylim(place - 1.0, -1.5)  # the first row on top
         handles = [
-            mpl.patches.Patch(
-                color=colour, label=str(scoreboard.event.values[event]).replace("$", r"\$")
-            )
+            mpl.patches.Patch(color=colour, label=plain_name(scoreboard.event.values[event]))
             for event, colour in shown.items()
         ]
         handles.append(mpl.patches.Patch(color="0.75", label="other regions"))

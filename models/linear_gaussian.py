@@ -4,7 +4,7 @@ import numpy as np
 import pymc as pm
 
 from bayes_feasible.history import History
-from bayes_feasible.models._data import begin, finish
+from bayes_feasible.models._data import begin, finish, linear
 from bayes_feasible.posterior import Posterior
 
 
@@ -51,7 +51,7 @@ def linear_gaussian(data: Posterior | History) -> pm.Model:
     with model:
         noise = given("reward_noise")
         theta_reward = pm.Normal("theta_reward", 0.0, noise, dims="feature")
-        mean = given("arms") @ theta_reward
+        mean = linear(given("arms"), theta_reward)
         if one_by_one:
             seen = given("shown_reward")
             pm.Normal("reward", mean[given("pulled")], noise, observed=seen, dims="pull")
@@ -64,7 +64,7 @@ def linear_gaussian(data: Posterior | History) -> pm.Model:
             theta_cost = pm.Normal(
                 "theta_cost", 0.0, noise[:, np.newaxis], dims=("constraint", "feature")
             )
-            mean = given("arms") @ theta_cost.T
+            mean = linear(given("arms"), theta_cost)
             if one_by_one:
                 dims, seen = ("pull", "constraint"), given("shown_cost")
                 pm.Normal("cost", mean[given("pulled")], noise, observed=seen, dims=dims)

@@ -4,7 +4,7 @@ import numpy as np
 import pymc as pm
 
 from bayes_feasible.history import History
-from bayes_feasible.models._data import begin, finish
+from bayes_feasible.models._data import begin, finish, linear
 from bayes_feasible.posterior import Posterior
 
 
@@ -50,13 +50,13 @@ def logistic(data: Posterior | History) -> pm.Model:
     with model:
         pulls, seen = given("pulls"), given("reward_successes")
         theta_reward = pm.Normal("theta_reward", 0.0, given("reward_noise"), dims="feature")
-        odds = given("arms") @ theta_reward
+        odds = linear(given("arms"), theta_reward)
         pm.Binomial("reward", pulls, logit_p=odds, observed=seen, dims="arm")
 
         if constrained:
             both, seen = ("arm", "constraint"), given("cost_successes")
             scale = given("cost_noise")[:, np.newaxis]
             theta_cost = pm.Normal("theta_cost", 0.0, scale, dims=("constraint", "feature"))
-            odds = given("arms") @ theta_cost.T
+            odds = linear(given("arms"), theta_cost)
             pm.Binomial("cost", pulls[:, np.newaxis], logit_p=odds, observed=seen, dims=both)
     return finish(model, given, data.problem)

@@ -5,7 +5,7 @@ import pymc as pm
 
 from bayes_feasible import _check
 from bayes_feasible.history import History
-from bayes_feasible.models._data import begin, finish
+from bayes_feasible.models._data import begin, finish, linear
 
 
 def student_t(data: History, degrees: float = 4.0) -> pm.Model:
@@ -50,7 +50,7 @@ def student_t(data: History, degrees: float = 4.0) -> pm.Model:
         pulled, seen = given("pulled"), given("shown_reward")
         noise = given("reward_noise")
         theta_reward = pm.Normal("theta_reward", 0.0, noise, dims="feature")
-        mean = (given("arms") @ theta_reward)[pulled]
+        mean = linear(given("arms"), theta_reward)[pulled]
         pm.StudentT("reward", freedom, mean, sigma=noise, observed=seen, dims="pull")
 
         if constrained:
@@ -58,7 +58,7 @@ def student_t(data: History, degrees: float = 4.0) -> pm.Model:
             theta_cost = pm.Normal(
                 "theta_cost", 0.0, noise[:, np.newaxis], dims=("constraint", "feature")
             )
-            mean = (given("arms") @ theta_cost.T)[pulled]
+            mean = linear(given("arms"), theta_cost)[pulled]
             both = ("pull", "constraint")
             pm.StudentT("cost", freedom, mean, sigma=noise, observed=seen, dims=both)
     return finish(model, given, data.problem)

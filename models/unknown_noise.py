@@ -9,7 +9,7 @@ from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_means, block_noise
 from bayes_feasible.history import History
-from bayes_feasible.models._data import Pulls, begin, finish
+from bayes_feasible.models._data import Pulls, begin, finish, linear
 
 PRIOR_PULLS = 4.0
 
@@ -64,7 +64,7 @@ def unknown_noise(data: History, prior_pulls: float = PRIOR_PULLS) -> pm.Model:
         scale = pm.Deterministic("reward_scale", pm.math.sqrt(variance))
         theta_reward = pm.Normal("theta_reward", 0.0, scale, dims="feature")
         spread, seen = scale / pm.math.sqrt(pulls), given("mean_reward")
-        pm.Normal("reward", given("arms") @ theta_reward, spread, observed=seen, dims="arm")
+        pm.Normal("reward", linear(given("arms"), theta_reward), spread, observed=seen, dims="arm")
         squares = pm.math.sum(given("reward_squares"))
         pm.Potential("reward_within", -0.5 * (repeats * pm.math.log(variance) + squares / variance))
 
@@ -78,7 +78,7 @@ def unknown_noise(data: History, prior_pulls: float = PRIOR_PULLS) -> pm.Model:
             )
             spread, seen = scale / pm.math.sqrt(pulls)[:, np.newaxis], given("mean_cost")
             both = ("arm", "constraint")
-            pm.Normal("cost", given("arms") @ theta_cost.T, spread, observed=seen, dims=both)
+            pm.Normal("cost", linear(given("arms"), theta_cost), spread, observed=seen, dims=both)
             squares = pm.math.sum(given("cost_squares"), axis=0)
             within = -0.5 * (repeats * pm.math.log(variance) + squares / variance)
             pm.Potential("cost_within", within, dims="constraint")

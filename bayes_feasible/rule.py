@@ -8,7 +8,8 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -256,15 +257,22 @@ def _checksum(document: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def options_of(kind: type[Rule], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A rule's settings as options of its class, which may take an allocation or have its own."""
+    options = dict(settings)
+    followed = options.pop("allocation_followed", None)
+    if followed is not None and "allocation" in signature(kind).parameters:
+        options["allocation"] = followed
+    return options
+
+
 def _restore(document: dict[str, Any]) -> Rule:
     from bayes_feasible.rules import RULES
 
     kind = RULES[document["rule"]]
     problem = build(from_document(document["problem"]))
-    settings = dict(document["settings"])
-    if "allocation_followed" in settings:
-        settings["allocation"] = settings.pop("allocation_followed")
-    rule = kind(problem, recommendation=document["recommendation"], **settings)
+    options = options_of(kind, document["settings"])
+    rule = kind(problem, recommendation=document["recommendation"], **options)
     for generator, state in zip(
         (rule._rng, rule._recommend_rng), document["generators"], strict=True
     ):

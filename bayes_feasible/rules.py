@@ -301,7 +301,16 @@ class FixedAllocation(Rule):
         raise ValueError("allocation: expected shares, one an arm, got None")
 
 
-class Uniform(FixedAllocation):
+class _OwnAllocation(FixedAllocation):
+    """Pulls drawn from an allocation that follows from the arms."""
+
+    def __init__(
+        self, problem: Problem | Instance, seed: Any = 0, *, recommendation: str = "draw"
+    ) -> None:
+        super().__init__(problem, seed, recommendation=recommendation)
+
+
+class Uniform(_OwnAllocation):
     """Every arm is as likely as every other.
 
     Parameters
@@ -320,7 +329,7 @@ class Uniform(FixedAllocation):
         return np.full(len(self.problem.arms), 1.0 / len(self.problem.arms))
 
 
-class GOptimal(FixedAllocation):
+class GOptimal(_OwnAllocation):
     """Pulls drawn from the G-optimal design.
 
     Parameters

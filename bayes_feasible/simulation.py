@@ -83,8 +83,9 @@ def simulate(
         Over `rule`, `replicate`, `time` (and `arm`): `recommended` (candidate index, -1 for
         none), `correct`, `log_error` (exact posterior log-probability that the true best
         candidate is not best), `allocation` (shares of the pulls) and `efficiency` (the smallest
-        exponent under that allocation over the optimal rate). Ctrl-C returns the replicates
-        that are finished.
+        exponent under that allocation over the optimal rate; NaN where that is 0 or infinite, for
+        then no allocation is better than another). Ctrl-C returns the replicates that are
+        finished.
 
     Examples
     --------

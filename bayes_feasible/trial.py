@@ -356,7 +356,7 @@ class Trial:
     def _replayed_rule(self) -> "Rule":
         """The rule after all that stands."""
         if self._rule is None:
-            self._rule = _make_rule(self.problem, self.rule, self.seed, self.settings)
+            self._rule = _remake_rule(self.problem, self.rule, self.seed, self.settings)
             self._replayed = 0
         for event in self._ledger.standing[self._replayed :]:
             if event["event"] == "tell":
@@ -468,27 +468,39 @@ def _check_recommendation(method: Any) -> None:
 
 
 def _make_rule(
-    problem: Problem | Instance, name: Any, seed: int, settings: Mapping[str, Any]
+    problem: Problem | Instance, name: Any, seed: int, options: Mapping[str, Any]
 ) -> "Rule":
     from inspect import signature
 
+    kind = _kind(name)
+    known = [key for key in signature(kind).parameters if key not in ("problem", "seed")]
+    known.remove("recommendation")
+    for key in options:
+        if key not in known:
+            raise ValueError(f"{name}: {unknown('option', key, known)}")
+    return kind(problem, seed, **options)
+
+
+def _remake_rule(
+    problem: Problem | Instance, name: Any, seed: int, settings: Mapping[str, Any]
+) -> "Rule":
+    """A rule as it was made, from the settings that the trial has kept."""
+    from bayes_feasible.rule import options_of
+
+    rule = _make_rule(problem, name, seed, options_of(_kind(name), settings))
+    if "allocation_followed" in settings:
+        _check.allocation(rule.problem, settings["allocation_followed"])
+        rule._state.plan[:] = settings["allocation_followed"]  # not scaled to sum 1 once more
+        rule._resumed()
+    return rule
+
+
+def _kind(name: Any) -> "type[Rule]":
     from bayes_feasible.rules import RULES
 
     if not isinstance(name, str) or name not in RULES:
         raise ValueError(f"rule: {unknown('rule', str(name), list(RULES))}")
-    given = dict(settings)
-    if "allocation_followed" in given:  # as a rule calls its `allocation` once it has one
-        given["allocation"] = given.pop("allocation_followed")
-    known = [key for key in signature(RULES[name]).parameters if key not in ("problem", "seed")]
-    known.remove("recommendation")
-    for key in given:
-        if key not in known:
-            raise ValueError(f"{name}: {unknown('option', key, known)}")
-    rule = RULES[name](problem, seed, **given)
-    if "allocation_followed" in settings:
-        rule._state.plan[:] = settings["allocation_followed"]  # not scaled to sum 1 once more
-        rule._resumed()
-    return rule
+    return RULES[name]
 
 
 def _learn(rule: "Rule", tell: Event) -> None:

@@ -156,6 +156,8 @@ BAD = [
     (lambda: bf.TopTwo(DRUG, select=3), "select: "),
     (lambda: bf.Oracle(DRUG), "problem: Oracle needs an Instance"),
     (lambda: bf.FixedAllocation(DRUG), "allocation: "),
+    (lambda: bf.simulate(TRUTH, {"a": partial(bf.Uniform, allocation=[0.9, 0.1])}, 5, 1),
+     "rules: 'a' cannot be made"),
     (lambda: bf.FixedAllocation(DRUG, allocation="x"), "allocation: "),
     (lambda: bf.FixedAllocation(DRUG, allocation=[2, -1]), "allocation: "),
     (lambda: bf.FixedAllocation(DRUG, allocation=[0.5, NAN]), "allocation: "),

@@ -365,7 +365,7 @@ def test_a_posterior_mean_far_outside_the_ball():
     assert p_value(2.0) > 1e-5 > p_value(2.1)
 
 
-@pytest.mark.parametrize("features", [10, 20, 50])
+@pytest.mark.parametrize("features", [10, 20, pytest.param(50, marks=pytest.mark.slow)])
 def test_a_small_ball_in_many_features(features):
     """Before any pull the squared norm given the ball has a truncated chi-square law."""
     instance = bf.instances.random_ball(features, 20, 0)

@@ -77,7 +77,9 @@ def test_the_quadrature_is_right_where_the_answer_is_known():
     assert joint == pytest.approx(np.log(expected), abs=1e-4)
 
 
-@pytest.mark.parametrize("goal", PULLS)
+@pytest.mark.parametrize(
+    "goal", [pytest.param(goal, marks=[pytest.mark.slow] * (goal > -40)) for goal in PULLS]
+)
 def test_local_is_within_a_hundredth_of_quadrature_however_rare_the_error(logistic, goal):
     data = logistic_data(PULLS[goal])
     models.observe(logistic, data)

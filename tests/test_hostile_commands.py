@@ -26,13 +26,13 @@ LONG = "1" + "0" * 5000
 DEEP = "[" * 100_000
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
     """A folder with a file of every kind, some of them bad."""
-    monkeypatch.chdir(tmp_path)
-    bf.save(TRUTH, "truth.toml")
-    bf.save(DRUG, "drug.toml")
-    bf.save(bf.Problem([[1.0, 0.0], [0.0, 1.0]]), "plain.toml")
+    folder = tmp_path_factory.mktemp("template")
+    bf.save(TRUTH, folder / "truth.toml")
+    bf.save(DRUG, folder / "drug.toml")
+    bf.save(bf.Problem([[1.0, 0.0], [0.0, 1.0]]), folder / "plain.toml")
     files = {
         "study.toml": STUDY,
         "deep.toml": f"title = {DEEP}",
@@ -49,17 +49,25 @@ def folder(tmp_path, monkeypatch):
         "span.json": json.dumps({"arms": np.eye(60)[:-1].tolist(), "candidates": [[0] * 59 + [1]]}),
     }
     for name, content in files.items():
-        Path(name).write_bytes(content.encode("utf-8", "surrogateescape"))
-    Path("utf16.toml").write_bytes(STUDY.encode("utf-16"))
-    Path("folder.toml").mkdir()
+        (folder / name).write_bytes(content.encode("utf-8", "surrogateescape"))
+    (folder / "utf16.toml").write_bytes(STUDY.encode("utf-16"))
+    (folder / "folder.toml").mkdir()
     for name, target in {
         "loop.toml": "loop.toml", "dangling.toml": "nowhere", "loop.trial": "loop.trial",
         **{f"endless.{kind}": "/dev/zero" for kind in ("toml", "csv", "nc", "trial")},
     }.items():  # fmt: skip
-        os.symlink(target, name)
-    bf.History(DRUG, [0], [1.0], [0.1]).save("pulls.nc")
-    os.mkfifo("pipe.trial")
-    bf.Trial.new("a.trial", DRUG)
+        os.symlink(target, folder / name)
+    bf.History(DRUG, [0], [1.0], [0.1]).save(folder / "pulls.nc")
+    bf.Trial.new(folder / "a.trial", DRUG)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def folder(template, tmp_path, monkeypatch):
+    """A copy of that folder to work in, with a pipe."""
+    shutil.copytree(template, tmp_path, symlinks=True, dirs_exist_ok=True)
+    os.mkfifo(tmp_path / "pipe.trial")
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
@@ -573,8 +581,8 @@ def test_a_folder_that_is_gone():
 @pytest.mark.parametrize(
     "environment",
     [
-        {"TERM": "dumb", "NO_COLOR": "1"}, {"COLUMNS": "20"}, {"COLUMNS": "x"}, {"HOME": ""},
-        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"COLUMNS": "20", "TERM": "dumb", "NO_COLOR": "1", "HOME": ""},
+        {"COLUMNS": "x", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     ],
     ids=str,
 )  # fmt: skip

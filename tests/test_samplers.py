@@ -323,31 +323,46 @@ def test_nuts_on_components_is_right_in_all_regimes(sampler, kind, goal):
     _check_component(tree, posterior, alternative)
 
 
+def _measured(tree, truth, tests):
+    """Whether SMC found the log-probability, by Student's t over its independent runs."""
+    bound = stats.t.isf(FALSE_ALARM / tests / 2, tree.attrs["log_probability_freedom"])
+    error = tree.attrs["log_probability_standard_error"]
+    return abs(tree.attrs["log_probability"] - truth) <= bound * error
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "goal"), [regime for regime in REGIMES if regime[1] < -4])
 def test_smc_on_events_finds_the_probability(kind, goal):
     posterior, alternative = target(kind, goal)
-    tree = sample_alternative(posterior, alternative, "smc_events", progress=False)
-    bound = stats.t.isf(0.05 / 2, tree.attrs["log_probability_freedom"])  # a 95 % interval
-    within = bound * tree.attrs["log_probability_standard_error"]
-    within = min(within, 0.2 if goal > -100 else 0.5)
+    tree = sample_alternative(posterior, alternative, "smc_events", chains=8, progress=False)
+    assert tree.attrs["log_probability_standard_error"] < (0.1 if goal > -100 else 0.25)
     for scale, right in ((1.0, True), (1.1, False)):  # the control: a wider posterior
         truth = alternative.log_probability(posterior, scale=scale).value
-        assert (abs(tree.attrs["log_probability"] - truth) <= within) == right
+        assert _measured(tree, truth, 6) == right
 
 
-def test_smc_measures_what_is_not_rare(four_events, tmp_path):
+@pytest.mark.slow
+def test_smc_measures_what_is_not_rare(four_events):
     posterior, alternative = four_events
-    truth = alternative.log_probability(posterior).value
     tree = sample_alternative(
-        posterior, alternative, "smc_graded", draws=500, chains=3, progress=False
+        posterior, alternative, "smc_graded", draws=500, chains=8, progress=False
+    )
+    assert tree.attrs["log_probability_standard_error"] < 0.15
+    for scale, right in ((1.0, True), (2.0, False)):  # the control: a wider posterior
+        truth = alternative.log_probability(posterior, scale=scale).value
+        assert _measured(tree, truth, 1) == right
+
+
+def test_smc_ends_inside_and_says_how_it_got_there(four_events, tmp_path):
+    posterior, alternative = four_events
+    tree = sample_alternative(
+        posterior, alternative, "smc_graded", draws=100, chains=2, progress=False
     )
     draws = _draws(tree)
     assert alternative.contains(draws.theta_reward, draws.theta_cost).all()
-    assert tree.attrs["log_probability"] == pytest.approx(truth, abs=0.3)
     assert tree["sample_stats"]["beta"].dtype == float
     assert float(tree["sample_stats"]["beta"].max()) == 1.0
-    settings = {"particles": 500, "threshold": 0.5, "sharpness": 4.0}
+    settings = {"particles": 100, "threshold": 0.5, "sharpness": 4.0}
     assert settings.items() <= tree.attrs.items()
     _round_trip(tree, tmp_path / "smc.nc")
 

@@ -140,7 +140,7 @@ def test_long_replicates_and_large_problems_have_parts_of_their_own(monkeypatch)
     assert parts.block(large, 10**4, 5) < parts.block(small, 10**4, 5)
 
 
-@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_the_same_bytes_with_any_number_of_processes(tmp_path, undisturbed, workers):
     run(SMALL, tmp_path, workers=workers)
     assert files(tmp_path) == undisturbed

@@ -397,6 +397,7 @@ def grid_probabilities(data, alternative):
     return np.array(events), total + cell
 
 
+@pytest.mark.slow
 def test_weights_average_to_probabilities_in_the_logistic_model():
     """Normal approximations of 4 scores, false alarm with probability 1e-4 in all.
 

@@ -151,7 +151,7 @@ def test_two_forms(ball):
 
 
 def test_three_arms_suffice_with_two_features():
-    for seed in range(3):
+    for seed in range(2):
         instance = bf.instances.random_ball(2, 8, seed)
         shares, value = theory_rate.exhaust(instance, np.random.default_rng(0))
         assert_allclose(value, bf.optimal_rate(instance).value, rtol=1e-4)
@@ -242,6 +242,7 @@ def doubled(value):
     return 2 * value
 
 
+@pytest.mark.slow
 def test_parallel_keeps_the_order():
     assert theory_convergence.parallel(doubled, [1, 2, 3], 10**9) == [2, 4, 6]
     assert theory_convergence.parallel(doubled, [1, 2, 3], 1) == [2, 4, 6]

@@ -483,6 +483,7 @@ class Mistaken(Work):
         raise ZeroDivisionError("mistake")
 
 
+@pytest.mark.slow
 def test_workers_that_always_die_end_the_study(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(study.Work, "of", Fatal.of)

@@ -137,7 +137,14 @@ def test_the_checksum_of_code():
     assert study._code(*modules) == study._code(*modules) != study._code("analysis.tables")
 
 
-@pytest.mark.parametrize("stage", ["_score", "_summarise", "_draw", "_report"])
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "_score",
+        "_report",
+        *(pytest.param(s, marks=pytest.mark.slow) for s in ("_summarise", "_draw")),
+    ],
+)
 def test_stopped_while_concluding(finished, stage, monkeypatch):
     """Whatever is missing is made again, to the byte."""
     expected = files(finished)

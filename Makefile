@@ -7,6 +7,9 @@ PACKAGES := bayes_feasible models analysis
 SOURCES := $(shell find $(PACKAGES) -name '*.py' 2>/dev/null)
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 
+# Without bytecode every process would compile our modules again, and the tests start many.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help study paper docs test test-slow coverage lint format bench constraints clean
 

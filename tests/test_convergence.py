@@ -108,6 +108,7 @@ def at_the_optimal_rate(rate, error, replicates):
     return abs(rate - 1) <= stats.t.isf(FALSE_ALARM / 2, replicates - 1) * error
 
 
+@pytest.mark.slow
 def test_no_rule_beats_the_optimal_rate():
     times = np.geomspace(1000, 20_000, 10).astype(int)
     found = decay(bf.instances.end_of_optimism(0.3), RULES, times, 32, seed=5)

@@ -640,7 +640,7 @@ print(trial.tell(0, 1.0, 0.1), len(bf.Trial("a.trial").history))
 """
 
 
-@pytest.mark.parametrize("limit", [0, 100])
+@pytest.mark.parametrize("limit", [100, pytest.param(0, marks=pytest.mark.slow)])
 def test_a_full_disk_loses_nothing_and_crashes_nothing(limit, folder):
     """No file may grow beyond the limit, which is what a full disk or a quota looks like."""
     rule, history = bf.BLFAIPS(DRUG), bf.History(DRUG, [0], [1.0], [0.1])

@@ -168,6 +168,7 @@ def test_the_smooth_potential_has_a_gradient_everywhere_and_becomes_the_hard_one
     assert inside_seen == {True, False}
 
 
+@pytest.mark.slow
 def test_the_bias_of_the_smooth_potential_is_what_its_description_says():
     """On a line, by summing the density: the share outside is about softness times distance."""
     this, distance = bf.Problem([[1.0], [2.0]]), 9.0  # log P = -43
@@ -368,6 +369,7 @@ def event_p_value(alternative, posterior, event, scale):
     return min(tests), len(tests)
 
 
+@pytest.mark.slow
 def test_a_component_has_the_law_of_draws_that_were_kept():
     """False alarm with probability 1e-4 in all; a reference twice as wide is told apart."""
     this = problem()

@@ -150,9 +150,10 @@ def test_two_forms(ball):
     assert float(found.least[0]) > -1e-6
 
 
+@pytest.mark.slow
 def test_three_arms_suffice_with_two_features():
-    for seed in range(2):
-        instance = bf.instances.random_ball(2, 8, seed)
+    for seed in range(3):
+        instance = bf.instances.random_ball(2, 12, seed)
         shares, value = theory_rate.exhaust(instance, np.random.default_rng(0))
         assert_allclose(value, bf.optimal_rate(instance).value, rtol=1e-4)
         assert_allclose(value, bf.exponents(instance, shares).min(), rtol=1e-8)

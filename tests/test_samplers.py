@@ -373,6 +373,7 @@ def test_smc_on_a_wall_breaks_off_with_a_message():
         sample_alternative(posterior, alternative, "smc_hard", draws=100, progress=False)
 
 
+@pytest.mark.slow
 def test_slice_stays_in_the_region_it_started_in(tmp_path):
     posterior, alternative = target("b", -400)
     tree = sample_alternative(

@@ -299,11 +299,14 @@ def _combine(folder: StudyFolder, parts: list[Part]) -> xr.Dataset:
 def _output(
     folder: StudyFolder, name: str, origin: str, make: Callable[[], xr.Dataset]
 ) -> xr.Dataset:
-    """A Dataset as its file holds it; made only if there is no file of the same origin."""
+    """A Dataset as its file holds it."""
+    return to_memory(_kept(folder, name, origin, make))
+
+
+def _kept(folder: StudyFolder, name: str, origin: str, make: Callable[[], xr.Dataset]) -> bytes:
+    """The content of a file, made only if there is none of the same origin."""
     content = folder.kept(name, origin)
-    if content is None:
-        content = folder.keep(name, make(), origin)
-    return to_memory(content)
+    return folder.keep(name, make(), origin) if content is None else content
 
 
 def _conclude(folder: StudyFolder, parts: list[Part], only_results: bool, show: bool) -> Study:
@@ -383,7 +386,7 @@ def _scoreboards(folder: StudyFolder, show: bool) -> dict[int, xr.Dataset]:
                 folder.parts.write(f"check-{time:09d}", keys[time], board)
     boards = {time: to_memory(folder.parts.read(key)) for time, key in keys.items()}
     origin = digest([path.name for path in folder.parts.paths(keys.values())])
-    _output(folder, "scoreboard.nc", origin, lambda: _stack(boards))
+    _kept(folder, "scoreboard.nc", origin, lambda: _stack(boards))
     return boards
 
 

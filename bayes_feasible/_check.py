@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 
 def numbers(name: str, value: Any, *, infinite: bool = False) -> Array:
     """A new float array without NaN; without infinities either unless `infinite`."""
+    if type(value) is float and SMALLEST <= abs(value) <= LARGEST:  # as most pulls are told
+        return np.array(value)
     _nothing_masked(name, value)
     try:
         raw = np.asarray(value)
@@ -27,13 +29,16 @@ def numbers(name: str, value: Any, *, infinite: bool = False) -> Array:
             array = np.array(raw, dtype=float, order="C")  # sums then do not depend on the input
     except Exception as error:  # whatever an object raises that will not be an array
         raise ValueError(f"{name}: expected numbers, got {_short(value)} ({error})") from None
+    size = np.abs(array)
+    if np.all((size == 0) | ((size >= SMALLEST) & (size <= LARGEST))):
+        return array
     bad = np.isnan(array) if infinite else ~np.isfinite(array)
     if bad.any():
         where = np.unravel_index(int(np.argmax(bad)), array.shape)
         at = f" at index {tuple(map(int, where))}" if array.ndim else ""
         kind = "a number" if infinite else "finite numbers"
         raise ValueError(f"{name}: expected {kind}, got {array[where]}{at}")
-    size = np.abs(array[np.isfinite(array)])
+    size = size[np.isfinite(size)]
     if size.size and size.max() > LARGEST:
         raise ValueError(f"{name}: {size.max():g} is too large, its square overflows")
     if size.size and np.any((size > 0) & (size < SMALLEST)):
@@ -297,7 +302,8 @@ def order(
     """
     given, wanted = list(map(str, labels)), list(map(str, expected))
     if sorted(given) == sorted(wanted):
-        return [given.index(label) for label in wanted]
+        place = {label: i for i, label in enumerate(given)}
+        return [place[label] for label in wanted]
     if numbered and any(those == list(map(str, range(len(those)))) for those in (given, wanted)):
         return list(range(len(given)))
     raise ValueError(

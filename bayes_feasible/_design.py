@@ -16,6 +16,7 @@ from bayes_feasible._span import (
     INNER,
     cholesky,
     cholesky_solve,
+    coordinates,
     dot,
     largest,
     total,
@@ -23,6 +24,8 @@ from bayes_feasible._span import (
     whiten,
 )
 
+TARGET = 1e-9  # relative gap between value and rank aimed at
+NEGLIGIBLE = 1e-8  # shares below this are tried at zero
 WARM_UP = 20  # multiplicative steps on all arms before the first working set
 GROWTH = 8  # least number of arms that join the working set
 
@@ -127,3 +130,23 @@ def d_optimal(arms, basis, target):
         arm_dual = np.concatenate((arm_dual, np.full(newcomers.size, 0.3)))
         aim = max(target, min(aim, 0.05 * gap))
     return best, value
+
+
+def g_optimal_shares(vectors, rank):
+    """The shares of the arms, few of them positive, and the largest leverage under them.
+
+    Parameters
+    ----------
+    vectors : array (arm, feature)
+    rank : int
+        Of the vectors.
+    """
+    reduced, _, basis, _ = coordinates(vectors, vectors[:0], rank)
+    weights, value = d_optimal(reduced, basis, TARGET)
+    sparse = np.where(weights > NEGLIGIBLE, weights, 0.0)
+    sparse /= sparse.sum()
+    if np.linalg.matrix_rank(reduced[sparse > 0]) == rank:
+        sparse_value = leverages(reduced, sparse)[1].max()
+        if sparse_value <= max(value, (1 + 2 * TARGET) * rank):
+            weights, value = sparse, sparse_value
+    return weights, max(float(value), float(rank))

@@ -3,16 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from bayes_feasible import _check
-from bayes_feasible._design import d_optimal, leverages
-from bayes_feasible._span import coordinates
+from bayes_feasible._design import g_optimal_shares
 from bayes_feasible.problem import Problem, span
-
-TARGET = 1e-9  # relative gap between value and rank aimed at
-NEGLIGIBLE = 1e-8  # shares below this are tried at zero
 
 
 @dataclass(frozen=True)
@@ -80,13 +75,6 @@ def g_optimal(arms: Any) -> Design:
         if not vectors.any():
             raise ValueError("arms: every arm is the zero vector, so there is nothing to design")
         names, rank = _check.names("arms", labels, len(vectors)), span(vectors).shape[1]
-    reduced, _, basis, _ = coordinates(vectors, vectors[:0], rank)
-    weights, value = d_optimal(reduced, basis, TARGET)
-    sparse = np.where(weights > NEGLIGIBLE, weights, 0.0)
-    sparse /= sparse.sum()
-    if np.linalg.matrix_rank(reduced[sparse > 0]) == rank:
-        sparse_value = leverages(reduced, sparse)[1].max()
-        if sparse_value <= max(value, (1 + 2 * TARGET) * rank):
-            weights, value = sparse, sparse_value
+    weights, value = g_optimal_shares(vectors, rank)
     allocation = xr.DataArray(weights, {"arm": names}, "arm", "allocation")
-    return Design(allocation, max(float(value), float(rank)), rank)
+    return Design(allocation, value, rank)

@@ -109,9 +109,9 @@ class Problem:
     @cached_property
     def design(self) -> Array:
         """The G-optimal design: shares of the arms that tell most about the worst of them."""
-        from bayes_feasible.design import g_optimal
+        from bayes_feasible._design import g_optimal_shares
 
-        return g_optimal(self).allocation.values
+        return g_optimal_shares(self.arms, self.rank)[0]
 
     @property
     def rank(self) -> int:

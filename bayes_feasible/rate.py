@@ -14,7 +14,6 @@ from bayes_feasible._check import Array
 from bayes_feasible._interior import exponents as interior_exponents
 from bayes_feasible._maximin import maximin
 from bayes_feasible._span import coordinates
-from bayes_feasible.design import g_optimal
 from bayes_feasible.instance import (
     BEST,
     FEASIBLE_SUBOPTIMAL,
@@ -314,11 +313,11 @@ def optimal_rate(instance: Instance, tol: float = 1e-8) -> Rate:
     if zero.any():
         warnings.warn(_tie_message(instance, zero), UserWarning, stacklevel=2)
         dual = zero / zero.sum()
-        weights = g_optimal(problem).allocation.values
+        weights = problem.design.copy()
         return _rate(instance, weights, _exponents(problem, weights, pieces), dual, 0.0)
     if pieces.infinite.all():
         dual = np.zeros(pieces.infinite.size)
-        weights = g_optimal(problem).allocation.values
+        weights = problem.design.copy()
         return _rate(instance, weights, _exponents(problem, weights, pieces), dual, np.inf)
     weights, dual, upper = _solve(coords, 0.1 * tol)
     sparse = np.where(weights > NEGLIGIBLE, weights, 0.0)

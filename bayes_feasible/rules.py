@@ -371,7 +371,7 @@ class Oracle(FixedAllocation):
     def _default(self, problem: Problem | Instance) -> Any:
         if not isinstance(problem, Instance):
             raise ValueError("problem: Oracle needs an Instance, whose truth it knows")
-        return optimal_rate(problem).allocation
+        return optimal_rate(problem).arrays[0]
 
 
 class BestResponse(Rule):
@@ -473,7 +473,7 @@ def optimal_share(problem: Problem | Instance) -> float:
         raise ValueError("beta: 'optimal' needs an Instance, whose truth it knows")
     if problem.problem.candidates is not problem.problem.arms:
         raise ValueError("beta: 'optimal' is a share of the best candidate, which is not an arm")
-    return float(optimal_rate(problem).allocation[problem.best])
+    return float(optimal_rate(problem).arrays[0][problem.best])
 
 
 RULES: dict[str, type[Rule]] = {

@@ -13,11 +13,9 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import h5netcdf
 import numpy as np
-import xarray as xr
 
 import bayes_feasible
 from bayes_feasible._atomic import netcdf_bytes
@@ -26,6 +24,9 @@ from bayes_feasible._interrupt import heed, undisturbed
 from bayes_feasible.analysis.specification import RuleChoice, Specification, digest
 from bayes_feasible.instance import Instance
 from bayes_feasible.simulation import Replicate, run_replicates
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # A part is one to three seconds of work: long beside the 0.05 s it takes to hand out and to
 # write, short for who presses Ctrl-C.
@@ -141,8 +142,10 @@ class Work:
         return run_replicates(self.instance, self.rule.name, self.rule.maker, times, seeds)
 
 
-def to_dataset(work: Work, replicates: Sequence[Replicate]) -> xr.Dataset:
+def to_dataset(work: Work, replicates: Sequence[Replicate]) -> "xr.Dataset":
     """What a part's file holds."""
+    import xarray as xr
+
     part, dims = work.part, ("replicate", "time")
     return xr.Dataset(
         {
@@ -161,14 +164,18 @@ def to_dataset(work: Work, replicates: Sequence[Replicate]) -> xr.Dataset:
 
 def from_bytes(content: bytes) -> list[Replicate]:
     """The replicates in the content of a part's file."""
+    import h5netcdf
+
     # Through h5netcdf, which is much quicker than through xarray.
     with undisturbed(), h5netcdf.File(io.BytesIO(content), "r") as file:
         arrays = [file.variables[name][...] for name in Replicate._fields]
     return [Replicate(*each) for each in zip(*arrays, strict=True)]
 
 
-def to_memory(content: bytes) -> xr.Dataset:
+def to_memory(content: bytes) -> "xr.Dataset":
     """The Dataset in the content of a netCDF file."""
+    import xarray as xr
+
     with undisturbed(), xr.open_dataset(io.BytesIO(content), engine="h5netcdf") as dataset:
         return dataset.load()
 
@@ -244,7 +251,7 @@ class Parts:
         """The content of the file with this key."""
         return self._found[key].read_bytes()
 
-    def write(self, stem: str, key: str, dataset: xr.Dataset) -> None:
+    def write(self, stem: str, key: str, dataset: "xr.Dataset") -> None:
         """Add a file, whole or not at all."""
         content = netcdf_bytes(dataset)
         name = f"{stem}-{key}-{checksum(content)[:CONTENT_DIGITS]}.nc"

@@ -4,14 +4,16 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from bayes_feasible import _check
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NAMED = 8  # names that a message lists
 KEYS = (
@@ -45,6 +47,8 @@ def build(content: Content) -> Problem | Instance:
     """The problem, or the instance if the content has a truth."""
     limits, names = content.thresholds.values, content.thresholds.names
     if names is not None:
+        import pandas as pd
+
         limits = pd.Series(_check.numbers("thresholds", limits, infinite=True), index=names)
     candidates = content.candidates
     problem = Problem(
@@ -60,7 +64,9 @@ def build(content: Content) -> Problem | Instance:
     return Instance(problem, content.theta_reward, content.theta_cost)
 
 
-def _frame(name: str, vectors: Named, features: list[Any] | None) -> pd.DataFrame:
+def _frame(name: str, vectors: Named, features: list[Any] | None) -> "pd.DataFrame":
+    import pandas as pd
+
     table = _check.table(name, vectors.values, name.rstrip("s"))[0]
     if features is not None and len(features) != table.shape[1]:
         raise ValueError(f"features: expected {table.shape[1]} names, got {len(features)}")

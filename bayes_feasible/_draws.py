@@ -7,13 +7,14 @@ parameter, the blocks after it are the cost parameters.
 from typing import TYPE_CHECKING
 
 import numpy as np
-import xarray as xr
 
 from bayes_feasible import _bounded
 from bayes_feasible._check import Array
 from bayes_feasible.problem import Problem
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from bayes_feasible.posterior import Posterior
 
 
@@ -64,8 +65,10 @@ def eigen_blocks(posterior: "Posterior", scale: float) -> tuple[Array, Array, Ar
     return axes, block_means(posterior) @ axes, precision, block_radius(problem) * (1 - 1e-13)
 
 
-def labelled(problem: Problem, parameters: Array, chains: int) -> xr.Dataset:
+def labelled(problem: Problem, parameters: Array, chains: int) -> "xr.Dataset":
     """Draws as a Dataset over (chain, draw, ...) with the names of the problem."""
+    import xarray as xr
+
     draws = len(parameters) // chains
     shaped = parameters.reshape(chains, draws, *parameters.shape[1:])
     return xr.Dataset(

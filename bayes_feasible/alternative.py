@@ -2,10 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from bayes_feasible import _bounded, _check, _nearest, _union
@@ -21,6 +20,9 @@ from bayes_feasible._draws import (
 from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import SPAN_TOLERANCE, Problem
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 DRAWS = 2**14  # for the part of a union's probability that has no closed form
 PAIRS = 2500  # pairs of events whose overlap is integrated exactly
@@ -56,7 +58,7 @@ class LogProbability:
         return self.value
 
     @property
-    def events(self) -> xr.DataArray:
+    def events(self) -> "xr.DataArray":
         """Log-probability of each event of the union, by its name."""
         return event_array(self.names, self.log_probabilities)
 
@@ -72,8 +74,10 @@ class LogProbability:
         )
 
 
-def event_array(names: list[str], values: Array) -> xr.DataArray:
+def event_array(names: list[str], values: Array) -> "xr.DataArray":
     """Log-probabilities of events with their names."""
+    import xarray as xr
+
     return xr.DataArray(values, dims="event", coords={"event": names}, name="log_probability")
 
 
@@ -203,7 +207,7 @@ class Alternative:
             inside &= np.all(np.linalg.norm(cost, axis=-1) <= cost_radius, axis=-1)
         return inside
 
-    def nearest(self, theta_reward: Any, theta_cost: Any, allocation: Any) -> xr.Dataset:
+    def nearest(self, theta_reward: Any, theta_cost: Any, allocation: Any) -> "xr.Dataset":
         r"""The alternative that pulls in these shares tell apart from a parameter most slowly.
 
         It minimises :math:`\frac{1}{2} \left( \|\theta_r' - \theta_r\|^2_{V_w} / \sigma^2 +
@@ -231,6 +235,8 @@ class Alternative:
         >>> near.theta_reward.values, near.event.item(), round(near.exponent.item(), 6)
         (array([0.6, 0.6]), 'b better', 0.08)
         """
+        import xarray as xr
+
         problem = self.problem
         reward, cost = self._parameters(theta_reward, theta_cost)
         if reward.ndim != 1:
@@ -261,7 +267,9 @@ class Alternative:
             coords={name: problem.coords[name] for name in ("feature", "constraint")},
         )
 
-    def event_log_probabilities(self, posterior: Posterior, *, scale: float = 1.0) -> xr.DataArray:
+    def event_log_probabilities(
+        self, posterior: Posterior, *, scale: float = 1.0
+    ) -> "xr.DataArray":
         """Log-probability of each event, over `event`.
 
         With a `parameter_radius` these are the probabilities before it is taken into account.
@@ -277,8 +285,11 @@ class Alternative:
         {'dose of a too high': -2.0483, 'b better': -1.1872}
         """
         self._check_posterior(posterior)
-        offsets = self._standardised(posterior, _check.positive("scale", scale))[1]
-        return event_array(self.events, _union.event_log_probabilities(offsets))
+        scale = _check.positive("scale", scale)
+        return event_array(self.events, self._event_log_probabilities(posterior, scale))
+
+    def _event_log_probabilities(self, posterior: Posterior, scale: float = 1.0) -> Array:
+        return _union.event_log_probabilities(self._standardised(posterior, scale)[1])
 
     def log_probability(
         self, posterior: Posterior, seed: Any = 0, *, scale: float = 1.0, draws: int = DRAWS
@@ -338,7 +349,7 @@ class Alternative:
         scale: float = 1.0,
         *,
         chains: int = 1,
-    ) -> xr.Dataset:
+    ) -> "xr.Dataset":
         """Exact independent draws from the posterior given the alternative set.
 
         Parameters
@@ -372,17 +383,17 @@ class Alternative:
         self._check_posterior(posterior)
         draws, chains = _check.count("draws", draws), _check.count("chains", chains)
         scale = _check.positive("scale", scale)
-        rng, size = _check.generator("seed", seed), draws * chains
-        if self.problem.parameter_radius is not None:
-            parameters, events = self._bounded_draws(posterior, size, rng, scale)
-        else:
-            parameters, events = self._draws(posterior, size, rng, scale)
+        rng = _check.generator("seed", seed)
+        parameters, events = self._draws(posterior, draws * chains, rng, scale)
         dataset = labelled(self.problem, parameters, chains)
         return dataset.assign(event=(("chain", "draw"), events.reshape(chains, draws)))
 
     def _draws(
-        self, posterior: Posterior, size: int, rng: np.random.Generator, scale: float
+        self, posterior: Posterior, size: int, rng: np.random.Generator, scale: float = 1.0
     ) -> tuple[Array, NDArray[np.int64]]:
+        """Parameters (draw, block, feature), and the event that each was drawn from."""
+        if self.problem.parameter_radius is not None:
+            return self._bounded_draws(posterior, size, rng, scale)
         active, _ = self._whitened(posterior, scale)
         if active.events.size == 0:
             raise self._empty()

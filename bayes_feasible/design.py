@@ -1,13 +1,14 @@
 """The G-optimal design: how to pull so that every arm's mean is known equally well."""
 
 from dataclasses import dataclass
-from typing import Any
-
-import xarray as xr
+from typing import TYPE_CHECKING, Any
 
 from bayes_feasible import _check
 from bayes_feasible._design import g_optimal_shares
 from bayes_feasible.problem import Problem, span
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Design:
         The dimension of the span of the arms: the smallest value there is (Kiefer and Wolfowitz).
     """
 
-    allocation: xr.DataArray
+    allocation: "xr.DataArray"
     value: float
     rank: int
 
@@ -68,6 +69,8 @@ def g_optimal(arms: Any) -> Design:
     >>> g_optimal([[1.0, 0.0], [0.0, 2.0], [0.5, 0.5]]).allocation.values
     array([0.5, 0.5, 0. ])
     """
+    import xarray as xr
+
     if isinstance(arms, Problem):
         vectors, names, rank = arms.arms, arms.coords["arm"], arms.rank
     else:

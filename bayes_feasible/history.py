@@ -2,10 +2,9 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from bayes_feasible import _check
@@ -14,6 +13,9 @@ from bayes_feasible._check import Array
 from bayes_feasible._content import unknown
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 class History:
@@ -114,6 +116,8 @@ class History:
         low,0.1,0.3
         high,1.2,0.8
         """
+        import xarray as xr
+
         from bayes_feasible._pulls_csv import write_pulls
 
         with replaced(file := _recognised(path)) as new:
@@ -146,7 +150,7 @@ class History:
         """What the pulls say if the noise is Gaussian with the scales of the problem."""
         return Posterior.from_history(self.problem, self.arms, self.rewards, self.costs)
 
-    def to_dataset(self) -> xr.Dataset:
+    def to_dataset(self) -> "xr.Dataset":
         """`arm` (as an index), `reward` and `cost` over `pull` and `constraint`.
 
         Examples
@@ -156,6 +160,8 @@ class History:
         >>> history.to_dataset().reward.sel(pull=1).item()
         2.0
         """
+        import xarray as xr
+
         return xr.Dataset(
             {
                 "arm": ("pull", self.arms),
@@ -203,6 +209,8 @@ def _from_csv(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
 
 
 def _from_netcdf(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
+    import xarray as xr
+
     try:
         with xr.open_dataset(file, engine="h5netcdf", phony_dims="sort") as opened:
             stored = opened.load()
@@ -220,7 +228,7 @@ def _from_netcdf(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
     return arms, stored.reward.values, _costs(stored, problem)
 
 
-def _costs(stored: xr.Dataset, problem: Problem) -> Any:
+def _costs(stored: "xr.Dataset", problem: Problem) -> Any:
     """The costs in the order of the constraints: one variable, or one under each one's name."""
     names = problem.coords["constraint"].tolist()
     if "cost" in stored:

@@ -3,14 +3,16 @@
 from collections.abc import Mapping
 from functools import cached_property
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible.problem import Problem
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 BEST = "best"
 INFEASIBLE_SUPEROPTIMAL = "infeasible superoptimal (A1)"
@@ -104,7 +106,7 @@ class Instance:
         kind = np.where(self.feasible, FEASIBLE_SUBOPTIMAL, infeasible)
         return np.where(self.problem.copies(self.best), BEST, kind)
 
-    def summary(self) -> xr.Dataset:
+    def summary(self) -> "xr.Dataset":
         """Each candidate's mean reward and costs, its gaps, and its class.
 
         Returns
@@ -123,6 +125,8 @@ class Instance:
         >>> summary.kind.values.tolist()
         ['best', 'infeasible superoptimal (A1)']
         """
+        import xarray as xr
+
         coords = self.problem.coords
         both = ("candidate", "constraint")
         return xr.Dataset(

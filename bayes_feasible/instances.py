@@ -2,14 +2,16 @@
 
 import csv
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from bayes_feasible import _check
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ATTEMPTS = 1000  # draws of a random instance before giving up
 LARGEST_TABLE = 10**8  # numbers in the arms of a random instance
@@ -175,6 +177,8 @@ def movielens(
     >>> movielens(features="genres").problem.arms.shape
     (60, 18)
     """
+    import pandas as pd
+
     limit = _threshold(threshold)
     known = _films() if table is None else _films_of(table)
     if _check.count("films", films) > len(known):
@@ -228,8 +232,10 @@ def _has_clear_best(rewards: _check.Array, costs: _check.Array, limit: float) ->
     return bool(unique and not np.any(costs == limit))
 
 
-def _films() -> pd.DataFrame:
+def _films() -> "pd.DataFrame":
     """The film table, most rated first, indexed by title."""
+    import pandas as pd
+
     text = files("bayes_feasible").joinpath(FILMS).read_text(encoding="utf-8")
     rows = list(csv.DictReader(text.splitlines()))
     return pd.DataFrame(
@@ -242,8 +248,10 @@ def _films() -> pd.DataFrame:
     )
 
 
-def _films_of(table: Any) -> pd.DataFrame:
+def _films_of(table: Any) -> "pd.DataFrame":
     """The films of a table from `bayes_feasible.ratings`, in the same form."""
+    import pandas as pd
+
     from bayes_feasible.films import genre_lists, scored_films, unique_titles
 
     films = scored_films(table)
@@ -257,8 +265,10 @@ def _films_of(table: Any) -> pd.DataFrame:
     )
 
 
-def _genres(genres: pd.Series) -> pd.DataFrame:
+def _genres(genres: "pd.Series") -> "pd.DataFrame":
     """A constant and an indicator of each genre that occurs."""
+    import pandas as pd
+
     found = sorted({genre for of_film in genres for genre in of_film})
     indicators = {genre: [float(genre in of_film) for of_film in genres] for genre in found}
     return pd.DataFrame({"constant": 1.0, **indicators}, index=genres.index)

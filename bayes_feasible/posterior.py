@@ -1,9 +1,8 @@
 """The Gaussian posterior of the reward and cost parameters."""
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
@@ -12,6 +11,9 @@ from bayes_feasible._check import Array
 from bayes_feasible._draws import labelled, unrestricted
 from bayes_feasible._span import least_squares, unwhiten_rows, whiten
 from bayes_feasible.problem import Problem
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 class Posterior:
@@ -240,7 +242,7 @@ class Posterior:
             return root, np.empty((rank, 0))
         return root, np.ascontiguousarray(qr(basis)[0][:, rank:])
 
-    def sample(self, draws: int, seed: Any = None, *, chains: int = 1) -> xr.Dataset:
+    def sample(self, draws: int, seed: Any = None, *, chains: int = 1) -> "xr.Dataset":
         """Independent draws of the parameters.
 
         Parameters
@@ -266,7 +268,7 @@ class Posterior:
         parameters = unrestricted(self, chains * draws, _check.generator("seed", seed))
         return labelled(self.problem, parameters, chains)
 
-    def to_dataset(self) -> xr.Dataset:
+    def to_dataset(self) -> "xr.Dataset":
         """Means, covariance and counts with their labels.
 
         Examples
@@ -277,6 +279,8 @@ class Posterior:
         >>> posterior.to_dataset().pulls.sel(arm="high").item()
         2
         """
+        import xarray as xr
+
         coords = self.problem.coords
         other = {"feature_": coords["feature"]}
         return xr.Dataset(
@@ -292,7 +296,7 @@ class Posterior:
             coords={name: coords[name] for name in ("feature", "constraint", "arm")} | other,
         )
 
-    def to_datatree(self, draws: int = 1000, *, chains: int = 4, seed: Any = 0) -> xr.DataTree:
+    def to_datatree(self, draws: int = 1000, *, chains: int = 4, seed: Any = 0) -> "xr.DataTree":
         """Everything as a DataTree that ArviZ understands.
 
         Groups: `posterior` (exact independent draws), `closed_form` (means, precision, counts and
@@ -305,6 +309,8 @@ class Posterior:
         >>> sorted(tree.children)
         ['closed_form', 'constant_data', 'posterior']
         """
+        import xarray as xr
+
         problem = self.problem
         constant = xr.Dataset(
             {

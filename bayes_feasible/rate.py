@@ -3,10 +3,9 @@
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from bayes_feasible import _check
@@ -22,6 +21,9 @@ from bayes_feasible.instance import (
     Instance,
 )
 from bayes_feasible.problem import SPAN_TOLERANCE, Problem, span
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 ROUNDING = 1e-13  # relative allowance for rounding in the upper bound
 SMALLEST_RATIO, LARGEST_RATIO = 1e-150, 1e150  # of a gap to the noise: their squares are numbers
@@ -69,17 +71,17 @@ class Rate:
     arrays: tuple[Array, Array, Array]  # allocation, weights, exponents; labelled when asked for
 
     @cached_property
-    def allocation(self) -> xr.DataArray:
+    def allocation(self) -> "xr.DataArray":
         """The optimal shares of the pulls, over `arm`."""
         return _over(self.problem, "arm", self.arrays[0], "allocation")
 
     @cached_property
-    def weights(self) -> xr.DataArray:
+    def weights(self) -> "xr.DataArray":
         """How much each candidate matters, over `candidate`."""
         return _over(self.problem, "candidate", self.arrays[1], "weight")
 
     @cached_property
-    def exponents(self) -> xr.DataArray:
+    def exponents(self) -> "xr.DataArray":
         """The exponents under `allocation`, over `candidate`."""
         return _over(self.problem, "candidate", self.arrays[2], "exponent")
 
@@ -228,7 +230,7 @@ def smallest_exponents(instance: Instance, allocations: Array) -> Array:
     return smallest
 
 
-def exponents(instance: Instance, allocation: Any) -> xr.DataArray:
+def exponents(instance: Instance, allocation: Any) -> "xr.DataArray":
     r"""How fast each candidate stops being mistaken for the best under an allocation.
 
     With r the reward by which candidate z falls short of the best feasible z* (0 if it does
@@ -408,7 +410,9 @@ def _tie_message(instance: Instance, zero: NDArray[np.bool_]) -> str:
     return f"{tied} tie with the best candidate {problem.name(best)!r}{told}, so the rate is 0"
 
 
-def _over(problem: Any, dim: str, values: Array, name: str) -> xr.DataArray:
+def _over(problem: Any, dim: str, values: Array, name: str) -> "xr.DataArray":
+    import xarray as xr
+
     return xr.DataArray(values, {dim: problem.coords[dim]}, dim, name)
 
 

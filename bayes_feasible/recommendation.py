@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from bayes_feasible._check import Array
+from bayes_feasible._draws import unrestricted
 from bayes_feasible.alternative import Alternative
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
@@ -85,8 +86,7 @@ def recommend(posterior: Posterior, choice: int | None, rng: np.random.Generator
     error = alternative.log_probability(posterior, rng)
     runner_up = None
     if error.value > -np.inf:
-        draws = alternative.sample(posterior, DRAWS, rng)
-        best = best_of_draws(problem, draws.theta_reward.values[0], draws.theta_cost.values[0])
+        best = best_of_draws(problem, alternative._draws(posterior, DRAWS, rng)[0])
         best = best[best >= 0]
         runner_up = int(np.bincount(best).argmax()) if best.size else None
     return Recommendation(
@@ -103,8 +103,7 @@ def recommend(posterior: Posterior, choice: int | None, rng: np.random.Generator
 def most_probable(posterior: Posterior, rng: np.random.Generator) -> int | None:
     """The candidate most probably best; None if it is likelier that none is feasible."""
     problem = posterior.problem
-    draws = posterior.sample(DRAWS, rng)
-    best = best_of_draws(problem, draws.theta_reward.values[0], draws.theta_cost.values[0])
+    best = best_of_draws(problem, unrestricted(posterior, DRAWS, rng))
     seen, times = np.unique(best, return_counts=True)
     if seen[times.argmax()] < 0:
         return None
@@ -115,10 +114,13 @@ def most_probable(posterior: Posterior, rng: np.random.Generator) -> int | None:
     return int(seen[int(np.argmin(errors))])
 
 
-def best_of_draws(problem: Problem, theta_reward: Array, theta_cost: Array) -> NDArray[np.int64]:
-    """Index of the best feasible candidate under each draw, -1 where none is feasible."""
-    rewards = theta_reward @ problem.candidates.T
-    costs = theta_cost @ problem.candidates.T
+def best_of_draws(problem: Problem, parameters: Array) -> NDArray[np.int64]:
+    """Index of the best feasible candidate under each draw, -1 where none is feasible.
+
+    `parameters` is (draw, block, feature), the reward's block first.
+    """
+    rewards = parameters[:, 0] @ problem.candidates.T
+    costs = parameters[:, 1:] @ problem.candidates.T
     feasible = np.all(costs <= problem.thresholds[:, np.newaxis], axis=-2)
     best = np.argmax(np.where(feasible, rewards, -np.inf), axis=-1)
     return np.where(feasible.any(axis=-1), best, -1)
@@ -146,7 +148,7 @@ def log_feasible(posterior: Posterior, rng: np.random.Generator) -> tuple[float,
     if not np.isfinite(posterior.problem.thresholds).any():
         return 0.0, -np.inf
     feasible = SomeFeasible(posterior.problem)
-    if feasible.event_log_probabilities(posterior).max() < math.log(0.5):
+    if feasible._event_log_probabilities(posterior).max() < math.log(0.5):
         some = feasible.log_probability(posterior, rng).value
         if some < math.log(0.5):
             return some, math.log1p(-math.exp(some))
@@ -177,8 +179,7 @@ def log_none_feasible(posterior: Posterior, rng: np.random.Generator) -> float:
     log_probability = infeasible.log_probability(own, rng).value
     if log_probability == -np.inf or len(problem.candidates) == 1:
         return log_probability
-    draws = infeasible.sample(own, DRAWS, rng)
-    best = best_of_draws(problem, draws.theta_reward.values[0], draws.theta_cost.values[0])
+    best = best_of_draws(problem, infeasible._draws(own, DRAWS, rng)[0])
     unseen = int(np.sum(best < 0)) or 3  # 3 / n bounds a share that n draws have not shown
     return log_probability + math.log(unseen / DRAWS)
 

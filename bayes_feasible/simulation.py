@@ -8,11 +8,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cloudpickle
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from bayes_feasible import _check
@@ -27,6 +26,9 @@ from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.rate import optimal_rate, smallest_exponents
 from bayes_feasible.rule import Rule
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 WORTH_PROCESSES = 4_000_000  # rounds: a process takes a second or two to start
 ERROR_DRAWS = 512  # for triple overlaps, which matter in the first rounds only
@@ -53,7 +55,7 @@ def simulate(
     executor: Any = None,
     *,
     progress: bool | None = None,
-) -> xr.Dataset:
+) -> "xr.Dataset":
     """Run rules on an instance, each many times.
 
     Parameters
@@ -338,8 +340,10 @@ def _dataset(
     times: NDArray[np.int64],
     replicates: int,
     seed: Any,
-) -> xr.Dataset:
+) -> "xr.Dataset":
     """The replicates that finished under every rule, labelled."""
+    import xarray as xr
+
     from bayes_feasible import __version__
 
     common = sorted(set.intersection(*(set(found) for found in finished.values())))

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from bayes_feasible import _check
 from bayes_feasible._content import build, from_document, to_document, unknown
@@ -19,6 +18,8 @@ from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from bayes_feasible.recommendation import Recommendation
     from bayes_feasible.rule import Rule
     from bayes_feasible.trial_status import Status
@@ -249,7 +250,7 @@ class Trial:
         return self.history.posterior()
 
     @property
-    def pending(self) -> xr.DataArray:
+    def pending(self) -> "xr.DataArray":
         """Over `arm`: how many pulls were asked for and not yet told."""
         with self._turn:
             self._refresh()
@@ -381,13 +382,16 @@ class Trial:
     def _history(self) -> History:
         return History(self.problem, *self._ledger.seen())
 
-    def _pending(self) -> xr.DataArray:
+    def _pending(self) -> "xr.DataArray":
+        import xarray as xr
+
         counts = np.zeros(len(self.problem.arms), dtype=np.int64)
         for arm, asked in self._ledger.pending.items():
             counts[arm] = len(asked)
         return xr.DataArray(counts, {"arm": self.problem.coords["arm"]}, "arm", "pending")
 
     def _recommend(self, posterior: Posterior) -> "Recommendation":
+        from bayes_feasible._draws import unrestricted
         from bayes_feasible.recommendation import best_of_draws, most_probable, recommend
 
         rng = np.random.default_rng([self.seed, len(self._journal.events)])
@@ -396,10 +400,7 @@ class Trial:
         elif self.recommendation == "probable":
             choice = most_probable(posterior, rng)
         else:
-            draw = posterior.sample(1, rng)
-            best = best_of_draws(
-                self.problem, draw.theta_reward.values[0], draw.theta_cost.values[0]
-            )
+            best = best_of_draws(self.problem, unrestricted(posterior, 1, rng))
             choice = int(best[0]) if best[0] >= 0 else None
         return recommend(posterior, choice, rng)
 

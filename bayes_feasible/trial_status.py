@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 from scipy.special import log_ndtr
 
 from bayes_feasible.alternative import Alternative
@@ -16,6 +15,8 @@ from bayes_feasible.rate import plug_in_allocation
 from bayes_feasible.recommendation import Recommendation, SomeFeasible, _probability
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from bayes_feasible.problem import Problem
 
 SHOWN = 20  # rows of a table
@@ -51,9 +52,9 @@ class Status:
     events: int
     head: str
     recommendation: Recommendation
-    mistakes: xr.DataArray
-    candidates: xr.Dataset
-    arms: xr.Dataset
+    mistakes: "xr.DataArray"
+    candidates: "xr.Dataset"
+    arms: "xr.Dataset"
     halving: float | None
     halving_at_best: float | None
 
@@ -194,7 +195,7 @@ class Status:
 def status(
     posterior: Posterior,
     choice: Recommendation,
-    pending: xr.DataArray,
+    pending: "xr.DataArray",
     *,
     path: str,
     rule: str,
@@ -202,6 +203,8 @@ def status(
     head: str,
 ) -> Status:
     """Work out where a trial stands."""
+    import xarray as xr
+
     problem = posterior.problem
     wrong: Alternative = SomeFeasible(problem)
     if choice.candidate is not None:
@@ -246,7 +249,9 @@ def _halvings(
     return so_far, None if shares is None else pulls_to_halve(wrong, posterior, shares)
 
 
-def _candidates(problem: "Problem", posterior: Posterior) -> xr.Dataset:
+def _candidates(problem: "Problem", posterior: Posterior) -> "xr.Dataset":
+    import xarray as xr
+
     spread = np.linalg.norm(posterior.whiten(problem.candidates), axis=1)
     mean_cost = problem.candidates @ posterior.mean_cost.T
     sd_cost = spread[:, np.newaxis] * problem.cost_noise

@@ -1,8 +1,13 @@
 """Settings shared by all tests."""
 
+import os
 import signal
 
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
+
+# PyTensor notes for every variable where it was made, which takes a tenth of its time.
+os.environ.setdefault("PYTENSOR_FLAGS", "traceback__limit=0")
 
 # The same examples on every run and machine; nothing that depends on how fast it is: Numba compiles
 # on first use, and others may be using it.
@@ -22,6 +27,19 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # One process begins with the file that compiles most of our own code, the other with the one that
 # compiles most of PyMC's: what one has compiled is then on the disk for both.
 FIRST = ("test_rules.py", "test_samplers.py")
+
+# Files that compile the same and so run in the same process.
+TOGETHER = {"tests/test_rate_regression.py": "tests/test_convergence_verdict.py"}
+
+
+class FilesTogether(LoadFileScheduling):
+    def _split_scope(self, nodeid):
+        file = super()._split_scope(nodeid)
+        return TOGETHER.get(file, file)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return FilesTogether(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items):

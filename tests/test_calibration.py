@@ -187,13 +187,18 @@ def test_the_interval_of_coins_is_binomial_where_they_are_alike():
         assert law.sf(high) <= 0.01 < law.sf(high - 1)
 
 
+def probability(posterior, alternative):
+    """Of error, known far better than the frequencies it is held against."""
+    return float(np.exp(alternative.log_probability(posterior, draws=300).value))
+
+
 @pytest.fixture(scope="module")
 def experiments():
     """Stated probabilities and outcomes, once for all; each test states its own."""
     stated = []
 
     def exact(posterior, alternative):
-        stated.append(float(np.exp(alternative.log_probability(posterior).value)))
+        stated.append(probability(posterior, alternative))
         return stated[-1]
 
     table = reliability.reliability(
@@ -214,7 +219,7 @@ def test_stated_probabilities_of_error_are_the_observed_ones(experiments):
 
 def test_probabilities_stated_too_low_are_found_out():
     def hopeful(posterior, alternative):
-        return 0.6 * float(np.exp(alternative.log_probability(posterior).value))
+        return 0.6 * probability(posterior, alternative)
 
     table = reliability.reliability(
         problem(), ARMS, hopeful, experiments=1500, seed=5, false_alarm=FALSE_ALARM

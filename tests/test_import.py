@@ -69,6 +69,26 @@ def test_heavy_packages_are_not_imported(code):
     assert not _imported(code) & {"pymc", "pytensor", "arviz", "matplotlib", "nutpie"}
 
 
+def test_labels_are_not_imported_to_ask_tell_and_simulate():
+    """What every process of a study would wait for: xarray brings pandas and, where it is, Dask."""
+    code = """
+import bayes_feasible as bf
+from bayes_feasible.analysis import parts, specification
+
+instance = bf.instances.end_of_optimism()
+rule = bf.BLFAIPS(instance.problem, seed=0)
+rule.tell(rule.ask(), 1.0, 0.2)
+print(rule.recommend())
+rules = {"Oracle": {}, "TopTwo": {"beta": "optimal", "recommendation": "probable"}}
+given = {"instance": {"name": "soare"}, "rules": rules, "horizon": 10, "replicates": 1}
+wanted = specification.parse(given)
+for part in parts.cut(wanted):
+    parts.Work.of(wanted, part)()
+"""
+    assert not _imported(code) & {"xarray", "pandas", "dask", "h5netcdf"}
+    assert {"xarray", "pandas"} <= _imported("import xarray")  # the control
+
+
 def test_the_import_takes_less_than_a_second():
     assert _median_seconds("import bayes_feasible") < 1.0 + _median_seconds("pass")
 

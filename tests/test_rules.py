@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from helpers import gaussian_draws
+from helpers import blocks, gaussian_draws
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
@@ -492,9 +492,7 @@ def test_probability_that_none_is_feasible(pulls, radius):
     rule = none_feasible_rule(pulls, radius=radius)
     posterior, size = rule.posterior, 400_000
     draws = posterior.sample(size, seed=3)
-    some = np.sum(
-        best_of_draws(rule.problem, draws.theta_reward.values[0], draws.theta_cost.values[0]) >= 0
-    )
+    some = np.sum(best_of_draws(rule.problem, blocks(draws)) >= 0)
     low, high = stats.beta.interval(1 - FALSE_ALARM, some + 0.5, size - some + 0.5)
     from bayes_feasible.recommendation import log_feasible
 

@@ -99,7 +99,7 @@ def specification(tmp_path_factory):
 def undisturbed(specification, tmp_path_factory):
     """The files of a study that ran through."""
     folder = tmp_path_factory.mktemp("undisturbed") / "study"
-    complete(specification, folder, "--workers", 1, "--quiet")
+    study.study(specification, folder, workers=1, only_results=True, progress=False)
     return files(folder)
 
 
@@ -149,7 +149,7 @@ def test_killed_at_thirty_moments(specification, undisturbed, tmp_path):
 def test_a_signal_stops_it_and_it_says_how_to_go_on(tmp_path, number, code):
     """A study too long to end before the signal comes, sent to all processes as a terminal does."""
     specification, folder = tmp_path / "long.toml", tmp_path / "study"
-    specification.write_text(SPECIFICATION.replace("replicates = 1", "replicates = 4000"))
+    specification.write_text(SPECIFICATION.replace("replicates = 1", "replicates = 20"))
     total = len(parts.cut(read(specification)))
     process = start(specification, folder, "--workers", 2)
     wait_for(lambda: finished(folder) >= 2, process)

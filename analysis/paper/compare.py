@@ -87,7 +87,7 @@ def scores(
     data: xr.Dataset, rule: str, criterion: Criterion, time: int | None = None
 ) -> np.ndarray:
     """The score of a rule, unit by unit; at the end, unless a time is given."""
-    values = units(data.sel(rule=[rule]), criterion.measure).isel(rule=0)
+    values = units(data[[criterion.measure]].sel(rule=[rule]), criterion.measure).isel(rule=0)
     if criterion.whole_run:
         # Rounds between two checkpoints count with the mean of the two.
         times = data.time.values.astype(float)

@@ -100,6 +100,7 @@ def test_checks_are_at_their_checkpoints(found):
         xr.testing.assert_equal(stored.isel(time=1, drop=True).load(), found.scoreboard[1000])
 
 
+@pytest.mark.slow  # as do studies that are stopped while they conclude, below
 def test_the_same_study_gives_the_same_bytes(found, tmp_path, monkeypatch):
     """Checks of samplers, figures and report included."""
     monkeypatch.setattr(study, "_summarise", without_regression)

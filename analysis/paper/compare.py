@@ -77,17 +77,20 @@ def estimate_of(values: np.ndarray) -> Estimate:
 
 def units(data: xr.Dataset, measure: str) -> xr.DataArray:
     """A measure over (rule, unit, time): replicates, or instances if there are several."""
-    values = data[measure].astype(float)
-    if data.sizes["instance"] == 1:
-        return values.isel(instance=0).rename(replicate="unit")
-    return values.mean("replicate").rename(instance="unit").transpose("rule", "unit", "time")
+    return _by_unit(data[measure]).transpose("rule", "unit", "time")
+
+
+def _by_unit(values: xr.DataArray) -> xr.DataArray:
+    if values.sizes["instance"] == 1:
+        return values.isel(instance=0).rename(replicate="unit").astype(float)
+    return values.astype(float).mean("replicate").rename(instance="unit")
 
 
 def scores(
     data: xr.Dataset, rule: str, criterion: Criterion, time: int | None = None
 ) -> np.ndarray:
     """The score of a rule, unit by unit; at the end, unless a time is given."""
-    values = units(data[[criterion.measure]].sel(rule=[rule]), criterion.measure).isel(rule=0)
+    values = _by_unit(data[criterion.measure].sel(rule=rule)).transpose("unit", "time")
     if criterion.whole_run:
         # Rounds between two checkpoints count with the mean of the two.
         times = data.time.values.astype(float)

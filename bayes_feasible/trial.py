@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayes_feasible import _check
 from bayes_feasible._content import build, from_document, to_document, unknown
@@ -252,9 +253,18 @@ class Trial:
     @property
     def pending(self) -> "xr.DataArray":
         """Over `arm`: how many pulls were asked for and not yet told."""
+        import xarray as xr
+
+        return xr.DataArray(
+            list(self.waiting.values()), {"arm": self.problem.coords["arm"]}, "arm", "pending"
+        )
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """The same by the names of the arms."""
         with self._turn:
             self._refresh()
-            return self._pending()
+            return {self.arm_name(i): int(count) for i, count in enumerate(self._pending())}
 
     @property
     def events(self) -> list[Event]:
@@ -382,13 +392,11 @@ class Trial:
     def _history(self) -> History:
         return History(self.problem, *self._ledger.seen())
 
-    def _pending(self) -> "xr.DataArray":
-        import xarray as xr
-
+    def _pending(self) -> NDArray[np.int64]:
         counts = np.zeros(len(self.problem.arms), dtype=np.int64)
         for arm, asked in self._ledger.pending.items():
             counts[arm] = len(asked)
-        return xr.DataArray(counts, {"arm": self.problem.coords["arm"]}, "arm", "pending")
+        return counts
 
     def _recommend(self, posterior: Posterior) -> "Recommendation":
         from bayes_feasible._draws import unrestricted

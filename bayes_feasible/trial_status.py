@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from bayes_feasible.alternative import Alternative
@@ -195,7 +196,7 @@ class Status:
 def status(
     posterior: Posterior,
     choice: Recommendation,
-    pending: "xr.DataArray",
+    pending: NDArray[np.int64],
     *,
     path: str,
     rule: str,
@@ -218,7 +219,10 @@ def status(
         recommendation=choice,
         mistakes=wrong.event_log_probabilities(posterior),
         candidates=_candidates(problem, posterior),
-        arms=xr.Dataset({"pulls": ("arm", posterior.counts.copy()), "pending": pending}),
+        arms=xr.Dataset(
+            {"pulls": ("arm", posterior.counts.copy()), "pending": ("arm", pending)},
+            coords={"arm": problem.coords["arm"]},
+        ),
         halving=halving,
         halving_at_best=at_best,
     )

@@ -356,8 +356,7 @@ def _open(options: argparse.Namespace) -> "Trial":
 
 
 def _pending(trial: "Trial") -> dict[str, int]:
-    counts = trial.pending.values.tolist()
-    return {trial.arm_name(arm): count for arm, count in enumerate(counts) if count}
+    return {arm: count for arm, count in trial.waiting.items() if count}
 
 
 def _described(trial: "Trial", event: dict[str, Any]) -> str:

@@ -117,7 +117,10 @@ def test_draws_that_ignore_the_ball_are_caught(name, reference):
     assert not agrees(math.log(inside.mean()), truth, error, len(CASES))
 
 
-@pytest.mark.parametrize("name", ["both", "one feature", "mean outside"])
+@pytest.mark.parametrize(
+    "name",
+    ["both", *(pytest.param(n, marks=pytest.mark.slow) for n in ("one feature", "mean outside"))],
+)
 def test_standard_error_is_not_too_small(name, reference):
     posterior, alternative, _, _ = reference(name)
     results = [alternative.log_probability(posterior, seed=s, draws=2000) for s in range(40)]

@@ -85,6 +85,7 @@ def beyond_the_bounds(posterior, alternative, draws, seed):
     )
 
 
+@pytest.mark.slow
 def test_the_exact_sampler_is_calibrated_within_a_bounded_parameter_set():
     found = verdict("exact", parameter_radius=0.8)
     assert found, str(found)

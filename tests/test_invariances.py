@@ -626,7 +626,10 @@ def same_frequencies(left, right, false_alarm=FALSE_ALARM):
     return min(p_values) > false_alarm / len(p_values)
 
 
-@pytest.mark.parametrize("name", RANDOM_RULES)
+@pytest.mark.parametrize(
+    "name",
+    [*RANDOM_RULES[:2], *(pytest.param(n, marks=pytest.mark.slow) for n in RANDOM_RULES[2:])],
+)
 def test_a_random_rule_pulls_in_the_same_law(name):
     of = case(23)
     reference = asked_at(name, of, 0)

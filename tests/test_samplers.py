@@ -305,7 +305,10 @@ def test_what_is_promised_of_components_can_fail(wrong, four_events):
         _check_component(tree, *four_events)
 
 
-@pytest.mark.parametrize(("kind", "goal"), REGIMES)
+@pytest.mark.parametrize(
+    ("kind", "goal"),
+    [pytest.param(*one, marks=[pytest.mark.slow] * (one[1] != -40)) for one in REGIMES],
+)
 def test_the_exact_step_is_right_in_all_regimes(kind, goal):
     posterior, alternative = target(kind, goal)
     tree = sample_alternative(posterior, alternative, "exact_step", progress=False)

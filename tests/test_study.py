@@ -154,6 +154,7 @@ def test_large_work_gets_processes_of_its_own(tmp_path, undisturbed, monkeypatch
     assert files(tmp_path) == undisturbed
 
 
+@pytest.mark.slow
 def test_the_same_bytes_on_dask(tmp_path, undisturbed):
     run(SMALL, tmp_path, dask="local:2")
     assert files(tmp_path) == undisturbed

@@ -142,8 +142,7 @@ def test_the_checksum_of_code():
     "stage",
     [
         "_score",
-        "_report",
-        *(pytest.param(s, marks=pytest.mark.slow) for s in ("_summarise", "_draw")),
+        *(pytest.param(s, marks=pytest.mark.slow) for s in ("_summarise", "_draw", "_report")),
     ],
 )
 def test_stopped_while_concluding(finished, stage, monkeypatch):

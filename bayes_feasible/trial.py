@@ -261,7 +261,7 @@ class Trial:
 
     @property
     def waiting(self) -> dict[str, int]:
-        """The same by the names of the arms."""
+        """How many pulls of each arm were asked for and not yet told, by its name."""
         with self._turn:
             self._refresh()
             return {self.arm_name(i): int(count) for i, count in enumerate(self._pending())}

@@ -1,4 +1,4 @@
-r"""Simulation-based calibration of samplers and models.
+r"""Simulation-based calibration of samplers, rules and models.
 
 Parameters are drawn from the prior, data given the parameters; then the parameters are themselves a
 draw from the posterior, and their rank among a sampler's draws is uniform (Talts et al. 2018).
@@ -14,13 +14,19 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.special import log_expit
-from tqdm import tqdm
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
-from bayes_feasible._draws import block_noise, block_radius
+from bayes_feasible._draws import block_noise, unrestricted
 from bayes_feasible.alternative import Alternative
+from bayes_feasible.analysis.prior_predictive import (
+    Maker,
+    log_likelihood,
+    played,
+    prior,
+    repeated,
+    shown_by,
+)
 from bayes_feasible.analysis.uniformity import Band, band, coin_interval, counts_at, shape
 from bayes_feasible.history import History
 from bayes_feasible.posterior import Posterior
@@ -28,8 +34,6 @@ from bayes_feasible.problem import Problem
 
 FALSE_ALARM = 0.001
 DRAWS = 99  # ranks from 0 to 99
-MOST_TRIES = 100_000
-DEGREES = 4.0  # of freedom of Student's t, as in `models.student_t`
 NOISE = {
     "linear_gaussian": "gaussian",
     "unknown_noise": "gaussian",
@@ -131,7 +135,7 @@ def alternative_ranks(
     drawn_by = _sampler(sampler, **options) if isinstance(sampler, str) else sampler
     rng = np.random.default_rng([seed, 0xCA1])
     rows, true_events, shares, outside = [], [], [], []
-    for _ in _bar(_check.count("replications", replications), progress):
+    for _ in repeated("replications", replications, progress):
         truth = prior(problem, rng, alternative)
         shown = shown_by(problem, truth, arms, rng, "gaussian", block_noise(problem))
         posterior = Posterior.from_history(problem, arms, shown[:, 0], shown[:, 1:])
@@ -150,6 +154,56 @@ def alternative_ranks(
         outside=("replication", np.array(outside)),
         event=alternative.events,
     )
+
+
+def rule_ranks(
+    problem: Problem,
+    rule: Maker,
+    pulls: int,
+    *,
+    replications: int = 200,
+    draws: int = DRAWS,
+    seed: int = 0,
+    progress: bool = False,
+) -> xr.Dataset:
+    """Ranks of the truth among draws of a rule's posterior, after pulls of the rule's own choice.
+
+    To choose by what earlier pulls showed leaves the posterior what it is: every rule passes that
+    knows of the truth by its pulls alone and takes in all that they show.
+
+    Parameters
+    ----------
+    problem : Problem
+    rule : callable
+        A rule's class, or a function of (problem, seed) that gives anything with `ask`, `tell` and
+        `posterior`.
+    pulls : int
+        Of every experiment.
+    replications, draws, seed, progress
+        As in `alternative_ranks`.
+
+    Returns
+    -------
+    Dataset
+        `rank` (replication, quantity): of every coordinate, the reward and costs of every
+        candidate, and the posterior density.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> problem = bf.Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> print(judge(rule_ranks(problem, bf.LinearThompson, 10)))
+    calibrated: 9 quantities are as they should be (a right sampler passes with probability 0.999)
+    """
+    pulls, rng = _check.count("pulls", pulls), np.random.default_rng([seed, 0x41E])
+    rows = []
+    for _ in repeated("replications", replications, progress):
+        truth = prior(problem, rng)
+        posterior = played(problem, rule, pulls, truth, rng).posterior
+        drawn = unrestricted(posterior, draws, rng)
+        own = _quantities(posterior, truth[np.newaxis])[0]
+        rows.append(_ranks(own, _quantities(posterior, drawn), rng))
+    return _labelled(np.array(rows), [*_plain_names(problem), "posterior density"], draws)
 
 
 def model_ranks(
@@ -204,7 +258,7 @@ def model_ranks(
     rng = np.random.default_rng([seed, 0x5BC])
     learns = name == "unknown_noise"
     model, rows = None, []
-    for _ in _bar(_check.count("replications", replications), progress):
+    for _ in repeated("replications", replications, progress):
         scale = block_noise(problem)
         if learns:
             scale = scale * np.sqrt(PRIOR_PULLS / rng.chisquare(PRIOR_PULLS, scale.size))
@@ -445,50 +499,6 @@ def _nuts(model: Any, draws: int, seed: int) -> xr.Dataset:
     return nuts(model, 4 * CHAINS * draws, 500, [seed], False, kept)[0]
 
 
-def prior(problem: Problem, rng: np.random.Generator, within: Alternative | None = None) -> Array:
-    """Parameters (block, feature) from the prior, by rejection given an alternative set.
-
-    By rejection, for the truth must not share a mistake of the sampler that is judged.
-    """
-    radius, scale = block_radius(problem), block_noise(problem)[:, np.newaxis]
-    for _ in range(MOST_TRIES):
-        truth = scale * rng.standard_normal((len(scale), problem.arms.shape[1]))
-        if np.any(np.linalg.norm(truth, axis=1) > radius):
-            continue
-        if within is None or within.contains(truth[0], truth[1:]):
-            return truth
-    raise ValueError(
-        f"problem: of {MOST_TRIES} draws of the prior none lies in the "
-        + ("parameter_radius" if within is None else "alternative set")
-    )
-
-
-def shown_by(
-    problem: Problem, truth: Array, arms: Array, rng: np.random.Generator, noise: str, scale: Array
-) -> Array:
-    """What pulls of these arms show, (pull, block)."""
-    means = problem.arms[arms] @ truth.T
-    if noise == "logistic":
-        return (rng.logistic(size=means.shape) < means).astype(float)
-    if noise == "student_t":
-        return means + scale * rng.standard_t(DEGREES, means.shape)
-    return means + scale * rng.standard_normal(means.shape)
-
-
-def log_likelihood(history: History, parameters: Array, noise: str, scales: Array) -> Array:
-    """Log-density of the pulls, up to a constant, (draw,), given draws and their scales."""
-    means = history.problem.arms[history.arms] @ parameters.mT  # (draw, pull, block)
-    shown = np.column_stack([history.rewards, history.costs])
-    if noise == "logistic":
-        return np.sum(log_expit(np.where(shown == 1, means, -means)), axis=(1, 2))
-    errors = (shown - means) / scales[:, np.newaxis]
-    if noise == "student_t":
-        logs = -0.5 * (DEGREES + 1) * np.log1p(errors**2 / DEGREES)
-    else:
-        logs = -0.5 * errors**2
-    return np.sum(logs - np.log(scales)[:, np.newaxis], axis=(1, 2))
-
-
 def _blocks(dataset: xr.Dataset, number: int) -> Array:
     """Draws of a Dataset as one array (draw, block, feature), thinned to a number."""
     reward = dataset["theta_reward"].transpose("chain", "draw", "feature").values
@@ -560,7 +570,3 @@ def _labelled(ranks: Array, names: list[str], draws: int) -> xr.Dataset:
         coords={"quantity": names},
         attrs={"draws": draws},
     )
-
-
-def _bar(number: int, progress: bool) -> Any:
-    return tqdm(range(number), disable=not progress, desc="replications")

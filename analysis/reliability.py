@@ -10,7 +10,8 @@ from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise
 from bayes_feasible.alternative import Alternative
-from bayes_feasible.analysis.calibration import FALSE_ALARM, prior, shown_by
+from bayes_feasible.analysis.calibration import FALSE_ALARM
+from bayes_feasible.analysis.prior_predictive import Maker, played, prior, repeated, shown_by
 from bayes_feasible.analysis.tables import text_table
 from bayes_feasible.analysis.uniformity import coin_interval
 from bayes_feasible.posterior import Posterior
@@ -28,6 +29,7 @@ def reliability(
     edges: Sequence[float] = EDGES,
     seed: int = 0,
     false_alarm: float = FALSE_ALARM,
+    progress: bool = False,
 ) -> xr.Dataset:
     """How often recommendations that are said to be wrong with probability p are wrong.
 
@@ -49,6 +51,7 @@ def reliability(
     seed : int
     false_alarm : float
         The probability at most that right probabilities leave a band, over all bins.
+    progress : bool
 
     Returns
     -------
@@ -68,18 +71,79 @@ def reliability(
     rng = np.random.default_rng([seed, 0x4E1])
     estimate = _exact_probability if estimate is None else estimate
     stated, wrong = [], []
-    for _ in range(_check.count("experiments", experiments)):
+    for _ in repeated("experiments", experiments, progress):
         truth = prior(problem, rng)
         shown = shown_by(problem, truth, arms, rng, "gaussian", block_noise(problem))
         posterior = Posterior.from_history(problem, arms, shown[:, 0], shown[:, 1:])
         best = posterior.best()
         if best is None:
             continue
-        alternative = Alternative(problem, best)
-        stated.append(estimate(posterior, alternative))
-        wrong.append(bool(alternative.contains(truth[0], truth[1:])))
+        stated.append(estimate(posterior, Alternative(problem, best)))
+        wrong.append(_wrong(problem, best, truth))
     table = _reliability_table(np.array(stated), np.array(wrong), np.array(edges), false_alarm)
     return table.assign_attrs(left_out=experiments - len(stated))
+
+
+def rule_reliability(
+    problem: Problem,
+    rule: Maker,
+    pulls: int,
+    *,
+    experiments: int = 1000,
+    edges: Sequence[float] = EDGES,
+    seed: int = 0,
+    false_alarm: float = FALSE_ALARM,
+    progress: bool = False,
+) -> xr.Dataset:
+    """How often a rule's recommendations are wrong, beside how often it says they are.
+
+    Each experiment draws the parameters from the prior, lets the rule pull as it likes, and takes
+    its recommendation with the probability of error stated there. That no candidate is feasible
+    is a recommendation too, wrong if one is.
+
+    Parameters
+    ----------
+    problem : Problem
+    rule : callable
+        A rule's class, or a function of (problem, seed) that gives anything with `ask`, `tell` and
+        a `recommend` whose answer has a `candidate` and a `log_error`.
+    pulls : int
+        Of every experiment.
+    experiments, edges, seed, false_alarm, progress
+        As in `reliability`.
+
+    Returns
+    -------
+    Dataset
+        As `reliability` gives it; nothing is left out.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> problem = bf.Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> found = rule_reliability(problem, bf.BestResponse, 10, experiments=200, edges=[0, 0.3, 1])
+    >>> found.attrs["calibrated"], int(found.experiments.sum())
+    (1, 200)
+    """
+    pulls, rng = _check.count("pulls", pulls), np.random.default_rng([seed, 0x4E2])
+    stated, wrong = [], []
+    for _ in repeated("experiments", experiments, progress):
+        truth = prior(problem, rng)
+        answer = played(problem, rule, pulls, truth, rng).recommend()
+        if not hasattr(answer, "log_error"):
+            raise ValueError(f"rule: recommend() gives {answer!r}, without a log_error")
+        stated.append(np.exp(answer.log_error))
+        wrong.append(_wrong(problem, answer.candidate, truth))
+    table = _reliability_table(np.array(stated), np.array(wrong), np.array(edges), false_alarm)
+    return table.assign_attrs(left_out=0)
+
+
+def _wrong(problem: Problem, candidate: int | None, truth: Array) -> bool:
+    """Whether a recommendation, None for "no candidate is feasible", is wrong."""
+    if candidate is None:
+        costs = truth[1:] @ problem.candidates.T
+        return bool(np.all(costs <= problem.thresholds[:, np.newaxis], axis=0).any())
+    return bool(Alternative(problem, candidate).contains(truth[0], truth[1:]))
 
 
 def reliability_table(table: xr.Dataset) -> str:

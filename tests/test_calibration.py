@@ -10,7 +10,13 @@ from pytensor.link.numba.linker import NumbaLinker
 from scipy import stats
 
 import bayes_feasible as bf
-from bayes_feasible.analysis import calibration, reliability, samplers, uniformity
+from bayes_feasible.analysis import (
+    calibration,
+    prior_predictive,
+    reliability,
+    samplers,
+    uniformity,
+)
 
 FALSE_ALARM = 1e-4  # with which a right sampler fails a test of this file
 REPLICATIONS = 300
@@ -230,6 +236,130 @@ def test_probabilities_stated_too_low_are_found_out():
     assert "NO\n" in reliability.reliability_table(table)  # a bin that is outside says so
 
 
+# --- rules ---
+
+PULLS = 12
+RULES = {
+    "BLFAIPS": bf.BLFAIPS,
+    "BLFAIPS, true posterior": partial(bf.BLFAIPS, eta=1.0),
+    "LinearThompson": bf.LinearThompson,
+    "TopTwo": bf.TopTwo,
+    "TopTwo, information": partial(bf.TopTwo, select="information"),
+    "BestResponse": bf.BestResponse,
+    "PlugIn": bf.PlugIn,
+    "GOptimal": bf.GOptimal,
+    "Uniform": bf.Uniform,
+    "PEPS": bf.PEPS,
+    "PEPS, known horizon": partial(bf.PEPS, horizon=PULLS),
+}
+
+
+class Credulous(bf.LinearThompson):
+    """Counts every pull twice."""
+
+    times = 2
+
+    def tell(self, arm, reward, cost=None):
+        for _ in range(self.times):
+            super().tell(arm, reward, cost)
+
+
+class MoreCredulous(Credulous):
+    """Counts every pull four times."""
+
+    times = 4
+
+
+class Hopeful(bf.LinearThompson):
+    """Looks away from what disappoints."""
+
+    def tell(self, arm, reward, cost=None):
+        if reward > 0:
+            super().tell(arm, reward, cost)
+
+
+def rule_verdict(rule, without_constraints=False):
+    own = bf.Problem(problem().arms) if without_constraints else problem()
+    found = calibration.rule_ranks(own, rule, PULLS, replications=150, draws=49)
+    return calibration.judge(found, FALSE_ALARM)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_the_posterior_of_a_rule_is_calibrated_whatever_it_pulls(name):
+    judged = rule_verdict(RULES[name], without_constraints=name.startswith("PEPS"))
+    assert judged, str(judged)
+
+
+@pytest.mark.parametrize(
+    ("rule", "quantity", "reason"),
+    [
+        (Credulous, "posterior density", "draws are too large"),
+        (Hopeful, "reward of a", "draws are too large"),
+    ],
+)
+def test_the_posterior_of_a_rule_that_takes_in_what_it_likes_is_not(rule, quantity, reason):
+    assert reason in rule_verdict(rule).reasons[quantity]
+
+
+class Listening:
+    """A rule whose recommendations are kept."""
+
+    def __init__(self, rule):
+        self.rule, self.answers = rule, []
+
+    def __call__(self, problem, seed):
+        made = self.rule(problem, seed=seed)
+        recommend = made.recommend
+        made.recommend = lambda: self.answers.append(recommend()) or self.answers[-1]
+        return made
+
+
+def stated_and_observed(rule, experiments):
+    """In two bins, so that few experiments tell a lot."""
+    return reliability.rule_reliability(
+        problem(), rule, PULLS, experiments=experiments, edges=(0.0, 0.3, 1.0), seed=7,
+        false_alarm=FALSE_ALARM,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("recommendation", "experiments"),
+    [
+        ("draw", 300),
+        *(
+            pytest.param(method, 1000, marks=pytest.mark.slow)
+            for method in ("draw", "mean", "probable")
+        ),
+    ],
+)
+def test_a_rule_is_wrong_as_often_as_it_says(recommendation, experiments):
+    rule = Listening(partial(bf.BLFAIPS, recommendation=recommendation))
+    table = stated_and_observed(rule, experiments)
+    assert table.attrs["calibrated"] == 1
+    assert int(table.experiments.sum()) == len(rule.answers) == experiments
+    assert {answer.candidate for answer in rule.answers} == {None, 0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("rule", "experiments"),
+    [(MoreCredulous, 300), pytest.param(Credulous, 1000, marks=pytest.mark.slow)],
+)
+def test_a_rule_that_is_too_sure_is_found_out(rule, experiments):
+    """The control."""
+    assert stated_and_observed(rule, experiments).attrs["calibrated"] == 0
+
+
+def test_a_rule_that_does_not_say_how_sure_it_is_cannot_be_judged():
+    class Silent(bf.Uniform):
+        def recommend(self):
+            return 1
+
+    with pytest.raises(ValueError, match=r"rule: recommend\(\) gives 1, without a log_error"):
+        reliability.rule_reliability(problem(), Silent, PULLS, experiments=1)
+
+
+# --- samplers ---
+
 # Every sampler there is, where the alternative set is one piece that is not rare. NUTS on the hard
 # form passes there, as theory says of its stationary law: a trajectory that hits the wall ends, and
 # the next state is taken from what it had before, whichever state of it was the start. Theory does
@@ -331,15 +461,15 @@ def test_the_likelihood_of_the_ranks_is_that_of_scipy():
     means = problem().arms[ARMS] @ drawn.mT
     for noise, log_density in {
         "gaussian": stats.norm.logpdf,
-        "student_t": partial(stats.t.logpdf, df=calibration.DEGREES),
+        "student_t": partial(stats.t.logpdf, df=prior_predictive.DEGREES),
     }.items():
         history = bf.History(problem(), ARMS, shown[:, 0], shown[:, 1:])
-        found = calibration.log_likelihood(history, drawn, noise, scales)
+        found = prior_predictive.log_likelihood(history, drawn, noise, scales)
         expected = log_density(shown, loc=means, scale=scales[:, np.newaxis]).sum(axis=(1, 2))
         np.testing.assert_allclose(np.diff(found), np.diff(expected), rtol=1e-10)
     successes = shown > 0
     history = bf.History(problem(), ARMS, successes[:, 0], successes[:, 1:])
-    found = calibration.log_likelihood(history, drawn, "logistic", scales)
+    found = prior_predictive.log_likelihood(history, drawn, "logistic", scales)
     expected = stats.bernoulli.logpmf(successes, stats.logistic.cdf(means)).sum(axis=(1, 2))
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 

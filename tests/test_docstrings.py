@@ -33,17 +33,19 @@ PUBLIC = {
 }  # fmt: skip
 # What users of analysis/ call, beside the commands.
 DOORS = {
-    "calibration": ("alternative_ranks", "model_ranks", "judge", "distribution", "figure"),
+    "calibration": (
+        "alternative_ranks", "rule_ranks", "model_ranks", "judge", "distribution", "figure",
+    ),
     "convergence": ("summarise", "table"),
     "evidence": ("log_error",),
     "figures": ("accuracy", "draw_study", "geometry"),
     "lower_bound": ("check",),
-    "reliability": ("reliability", "reliability_table"),
+    "reliability": ("reliability", "rule_reliability", "reliability_table"),
     "report": ("write", "headline"),
     "samplers": ("sample_alternative",),
     "scoreboard": ("scoreboard", "judge", "table"),
     "study": ("study", "posteriors"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODULES)

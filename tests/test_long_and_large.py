@@ -5,6 +5,8 @@ The references are exact: sums of rational numbers, and linear systems solved in
 """
 
 import gc
+import subprocess
+import sys
 import tracemalloc
 from fractions import Fraction
 
@@ -364,3 +366,58 @@ def test_a_trial_of_many_events_grows_with_them_and_no_faster(tmp_path, monkeypa
     for i in range(50):
         trial.tell(i % 5, 0.1 * i, 0.2)
     assert growth(lambda: bf.Trial(tmp_path / "a.trial"), 10) < KEPT
+
+
+STUDY = """
+import resource
+
+import bayes_feasible as bf
+
+
+def study(out, horizon, replicates):
+    bf.study(
+        {
+            "instance": {"name": "end_of_optimism", "alpha": 0.3},
+            "rules": ["BLFAIPS", "BestResponse"],
+            "horizon": horizon,
+            "replicates": replicates,
+        },
+        out,
+        workers=1,
+        only_results=True,
+        progress=False,
+    )
+
+
+def largest():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+study("short", 1000, 20)
+before = largest()
+{call}
+print(largest() - before)
+"""
+
+
+def grown(call, folder):
+    """Kilobytes by which the largest size of a process has grown, after a short study."""
+    process = subprocess.run(
+        [sys.executable, "-c", STUDY.replace("{call}", call)],
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return int(process.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "call", ["study('long', 1_000_000, 20)", "study('wide', 1000, 1000)"], ids=["long", "wide"]
+)
+def test_a_study_takes_no_more_memory_the_longer_it_is(tmp_path, call):
+    assert grown(call, tmp_path) < 20_000
+
+
+@pytest.mark.slow
+def test_memory_that_a_study_would_keep_is_noticed(tmp_path):
+    """The control: one byte for each of the 40 million rounds of the long one."""
+    assert grown("kept = b'x' * 40_000_000", tmp_path) > 20_000

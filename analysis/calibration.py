@@ -199,7 +199,7 @@ def rule_ranks(
     rows = []
     for _ in repeated("replications", replications, progress):
         truth = prior(problem, rng)
-        posterior = played(problem, rule, pulls, truth, rng).posterior
+        posterior = played(problem, rule, pulls, truth, rng, "posterior").posterior
         drawn = unrestricted(posterior, draws, rng)
         own = _quantities(posterior, truth[np.newaxis])[0]
         rows.append(_ranks(own, _quantities(posterior, drawn), rng))

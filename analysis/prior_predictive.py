@@ -30,6 +30,8 @@ def prior(problem: Problem, rng: np.random.Generator, within: Alternative | None
 
     By rejection, for the truth must not share a mistake of the sampler that is judged.
     """
+    if not isinstance(problem, Problem):
+        raise ValueError(f"problem: expected a Problem, got {type(problem).__name__}")
     radius, scale = block_radius(problem), block_noise(problem)[:, np.newaxis]
     for _ in range(MOST_TRIES):
         truth = scale * rng.standard_normal((len(scale), problem.arms.shape[1]))
@@ -56,10 +58,15 @@ def shown_by(
 
 
 def played(
-    problem: Problem, rule: Maker, pulls: int, truth: Array, rng: np.random.Generator
+    problem: Problem, rule: Maker, pulls: int, truth: Array, rng: np.random.Generator, needed: str
 ) -> Any:
     """A rule after pulls of its own choice; made from the problem, it does not know the truth."""
+    if not callable(rule):
+        raise ValueError(f"rule: expected a class or a function of (problem, seed), got {rule!r}")
     player = rule(problem, seed=int(rng.integers(2**31)))
+    for name in ("ask", "tell", needed):
+        if not hasattr(player, name):
+            raise ValueError(f"rule: gives a {type(player).__name__} without {name}")
     scale = block_noise(problem)
     for _ in range(pulls):
         arm = _check.index("ask()", player.ask(), len(problem.arms), "arm")

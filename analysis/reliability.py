@@ -129,7 +129,7 @@ def rule_reliability(
     stated, wrong = [], []
     for _ in repeated("experiments", experiments, progress):
         truth = prior(problem, rng)
-        answer = played(problem, rule, pulls, truth, rng).recommend()
+        answer = played(problem, rule, pulls, truth, rng, "recommend").recommend()
         if not hasattr(answer, "log_error"):
             raise ValueError(f"rule: recommend() gives {answer!r}, without a log_error")
         stated.append(np.exp(answer.log_error))

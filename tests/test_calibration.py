@@ -1,5 +1,6 @@
 """Simulation-based calibration: right samplers pass, samplers made wrong on purpose fail."""
 
+import re
 from functools import partial
 
 import numpy as np
@@ -349,13 +350,46 @@ def test_a_rule_that_is_too_sure_is_found_out(rule, experiments):
     assert stated_and_observed(rule, experiments).attrs["calibrated"] == 0
 
 
-def test_a_rule_that_does_not_say_how_sure_it_is_cannot_be_judged():
-    class Silent(bf.Uniform):
-        def recommend(self):
-            return 1
+class Silent(bf.Uniform):
+    """Does not say how sure it is."""
 
-    with pytest.raises(ValueError, match=r"rule: recommend\(\) gives 1, without a log_error"):
-        reliability.rule_reliability(problem(), Silent, PULLS, experiments=1)
+    def recommend(self):
+        return 1
+
+
+class Endless(bf.Uniform):
+    """Asks for an arm that is not there."""
+
+    def ask(self, n=None):
+        return 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rule": Silent}, "rule: recommend() gives 1, without a log_error"),
+        ({"rule": Endless}, "ask(): 3 is out of range, there are 3 arms"),
+        ({"rule": bf.Oracle}, "problem: Oracle needs an Instance"),
+        ({"rule": "BLFAIPS"}, "rule: expected a class or a function of (problem, seed), got 'BLF"),
+        ({"rule": lambda problem, seed: seed}, "rule: gives a int without ask"),
+        ({"problem": "drug"}, "problem: expected a Problem, got str"),
+        ({"pulls": 0}, "pulls: expected at least 1, got 0"),
+        ({"experiments": 1.5}, "experiments: expected a whole number, got 1.5"),
+    ],
+)
+def test_what_cannot_be_judged_is_named(change, message):
+    fine = {"problem": problem(), "rule": bf.Uniform, "pulls": PULLS, "experiments": 1}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        reliability.rule_reliability(**(fine | change))
+
+
+def test_a_rule_that_keeps_its_posterior_to_itself_is_named():
+    class Closed:
+        def __init__(self, problem, seed):
+            self.ask, self.tell = (lambda: 0), (lambda arm, reward, cost: None)
+
+    with pytest.raises(ValueError, match="rule: gives a Closed without posterior"):
+        calibration.rule_ranks(problem(), Closed, PULLS)
 
 
 # --- samplers ---

@@ -6,12 +6,25 @@ with plain NumPy, SciPy and mpmath.
 
 import itertools
 import re
+from functools import partial
 
 import cvxpy as cp
 import numpy as np
 from scipy import special, stats
 
 import bayes_feasible as bf
+
+# One of each kind of rule that learns, or does not, from a problem alone.
+RULES = {
+    "BLFAIPS": bf.BLFAIPS,
+    "BLFAIPS, true posterior": partial(bf.BLFAIPS, eta=1.0),
+    "LinearThompson": bf.LinearThompson,
+    "TopTwo": bf.TopTwo,
+    "TopTwo, information": partial(bf.TopTwo, select="information"),
+    "BestResponse": bf.BestResponse,
+    "PlugIn": bf.PlugIn,
+    "GOptimal": bf.GOptimal,
+}
 
 
 def posterior_at(problem, theta_reward, theta_cost, counts):

@@ -7,6 +7,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from helpers import RULES
 from pytensor.link.numba.linker import NumbaLinker
 from scipy import stats
 
@@ -240,15 +241,7 @@ def test_probabilities_stated_too_low_are_found_out():
 # --- rules ---
 
 PULLS = 12
-RULES = {
-    "BLFAIPS": bf.BLFAIPS,
-    "BLFAIPS, true posterior": partial(bf.BLFAIPS, eta=1.0),
-    "LinearThompson": bf.LinearThompson,
-    "TopTwo": bf.TopTwo,
-    "TopTwo, information": partial(bf.TopTwo, select="information"),
-    "BestResponse": bf.BestResponse,
-    "PlugIn": bf.PlugIn,
-    "GOptimal": bf.GOptimal,
+EVERY_RULE = RULES | {
     "Uniform": bf.Uniform,
     "PEPS": bf.PEPS,
     "PEPS, known horizon": partial(bf.PEPS, horizon=PULLS),
@@ -285,9 +278,9 @@ def rule_verdict(rule, without_constraints=False):
     return calibration.judge(found, FALSE_ALARM)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", EVERY_RULE)
 def test_the_posterior_of_a_rule_is_calibrated_whatever_it_pulls(name):
-    judged = rule_verdict(RULES[name], without_constraints=name.startswith("PEPS"))
+    judged = rule_verdict(EVERY_RULE[name], without_constraints=name.startswith("PEPS"))
     assert judged, str(judged)
 
 

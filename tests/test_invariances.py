@@ -6,12 +6,10 @@ errors), on exact draws (in distribution) and on the rules. Every check has a co
 that does matter, which the same check must notice.
 """
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import blocks, gaussian_draws, membership, same_law
+from helpers import RULES, blocks, gaussian_draws, membership, same_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -439,16 +437,6 @@ def test_draws_of_another_law_are_noticed():
 
 # --- rules ---
 
-RULES = {
-    "BLFAIPS": bf.BLFAIPS,
-    "BLFAIPS, true posterior": partial(bf.BLFAIPS, eta=1.0),
-    "LinearThompson": bf.LinearThompson,
-    "TopTwo": bf.TopTwo,
-    "TopTwo, information": partial(bf.TopTwo, select="information"),
-    "BestResponse": bf.BestResponse,
-    "PlugIn": bf.PlugIn,
-    "GOptimal": bf.GOptimal,
-}
 each_rule = pytest.mark.parametrize("name", RULES)
 
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from helpers import blocks, gaussian_draws
+from helpers import RULES, blocks, gaussian_draws
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
@@ -15,18 +15,7 @@ from bayes_feasible.simulation import Environment
 
 FALSE_ALARM = 1e-6  # of each comparison with frequencies
 
-CONSTRAINED = {
-    "BLFAIPS": bf.BLFAIPS,
-    "BLFAIPS eta=1": partial(bf.BLFAIPS, eta=1.0),
-    "LinearThompson": bf.LinearThompson,
-    "TopTwo": bf.TopTwo,
-    "TopTwo information": partial(bf.TopTwo, select="information"),
-    "Oracle": bf.Oracle,
-    "Uniform": bf.Uniform,
-    "GOptimal": bf.GOptimal,
-    "BestResponse": bf.BestResponse,
-    "PlugIn": bf.PlugIn,
-}
+CONSTRAINED = RULES | {"Oracle": bf.Oracle, "Uniform": bf.Uniform}
 WITH_OPTIMAL_SHARE = CONSTRAINED | {"TopTwo optimal": partial(bf.TopTwo, beta="optimal")}
 UNCONSTRAINED = WITH_OPTIMAL_SHARE | {
     "PEPS": bf.PEPS,

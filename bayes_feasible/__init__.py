@@ -17,66 +17,66 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayes_feasible import instances as instances
-    from bayes_feasible.adahedge import AdaHedge as AdaHedge
-    from bayes_feasible.alternative import Alternative as Alternative
-    from bayes_feasible.analysis.study import study as study
-    from bayes_feasible.design import g_optimal as g_optimal
-    from bayes_feasible.files import load as load
-    from bayes_feasible.files import save as save
-    from bayes_feasible.films import FilmTable as FilmTable
-    from bayes_feasible.films import read_film_table as read_film_table
-    from bayes_feasible.films import read_films as read_films
+    from bayes_feasible.alternative.alternative import Alternative as Alternative
+    from bayes_feasible.analysis.study.study import study as study
+    from bayes_feasible.datasets.films import FilmTable as FilmTable
+    from bayes_feasible.datasets.films import read_film_table as read_film_table
+    from bayes_feasible.datasets.films import read_films as read_films
+    from bayes_feasible.datasets.ratings import read_ratings as read_ratings
+    from bayes_feasible.files.problems import load as load
+    from bayes_feasible.files.problems import save as save
     from bayes_feasible.history import History as History
     from bayes_feasible.instance import Instance as Instance
     from bayes_feasible.posterior import Posterior as Posterior
     from bayes_feasible.problem import Problem as Problem
-    from bayes_feasible.rate import exponents as exponents
-    from bayes_feasible.rate import optimal_rate as optimal_rate
-    from bayes_feasible.ratings import read_ratings as read_ratings
-    from bayes_feasible.rule import Rule as Rule
-    from bayes_feasible.rules import BLFAIPS as BLFAIPS
-    from bayes_feasible.rules import PEPS as PEPS
-    from bayes_feasible.rules import BestResponse as BestResponse
-    from bayes_feasible.rules import FixedAllocation as FixedAllocation
-    from bayes_feasible.rules import GOptimal as GOptimal
-    from bayes_feasible.rules import LinearThompson as LinearThompson
-    from bayes_feasible.rules import Oracle as Oracle
-    from bayes_feasible.rules import PlugIn as PlugIn
-    from bayes_feasible.rules import TopTwo as TopTwo
-    from bayes_feasible.rules import Uniform as Uniform
-    from bayes_feasible.simulation import simulate as simulate
-    from bayes_feasible.trial import Trial as Trial
+    from bayes_feasible.rate.designs import g_optimal as g_optimal
+    from bayes_feasible.rate.rate import exponents as exponents
+    from bayes_feasible.rate.rate import optimal_rate as optimal_rate
+    from bayes_feasible.rules.adahedge import AdaHedge as AdaHedge
+    from bayes_feasible.rules.base import Rule as Rule
+    from bayes_feasible.rules.catalogue import BLFAIPS as BLFAIPS
+    from bayes_feasible.rules.catalogue import PEPS as PEPS
+    from bayes_feasible.rules.catalogue import BestResponse as BestResponse
+    from bayes_feasible.rules.catalogue import FixedAllocation as FixedAllocation
+    from bayes_feasible.rules.catalogue import GOptimal as GOptimal
+    from bayes_feasible.rules.catalogue import LinearThompson as LinearThompson
+    from bayes_feasible.rules.catalogue import Oracle as Oracle
+    from bayes_feasible.rules.catalogue import PlugIn as PlugIn
+    from bayes_feasible.rules.catalogue import TopTwo as TopTwo
+    from bayes_feasible.rules.catalogue import Uniform as Uniform
+    from bayes_feasible.simulation.simulate import simulate as simulate
+    from bayes_feasible.trial.trial import Trial as Trial
 
 _HOME = {
-    "AdaHedge": "adahedge",
-    "Alternative": "alternative",
-    "BLFAIPS": "rules",
-    "BestResponse": "rules",
-    "FilmTable": "films",
-    "FixedAllocation": "rules",
-    "GOptimal": "rules",
+    "AdaHedge": "rules.adahedge",
+    "Alternative": "alternative.alternative",
+    "BLFAIPS": "rules.catalogue",
+    "BestResponse": "rules.catalogue",
+    "FilmTable": "datasets.films",
+    "FixedAllocation": "rules.catalogue",
+    "GOptimal": "rules.catalogue",
     "History": "history",
     "Instance": "instance",
-    "LinearThompson": "rules",
-    "Oracle": "rules",
-    "PEPS": "rules",
-    "PlugIn": "rules",
+    "LinearThompson": "rules.catalogue",
+    "Oracle": "rules.catalogue",
+    "PEPS": "rules.catalogue",
+    "PlugIn": "rules.catalogue",
     "Posterior": "posterior",
     "Problem": "problem",
-    "Rule": "rule",
-    "TopTwo": "rules",
-    "Trial": "trial",
-    "Uniform": "rules",
-    "exponents": "rate",
-    "g_optimal": "design",
-    "load": "files",
-    "optimal_rate": "rate",
-    "read_film_table": "films",
-    "read_films": "films",
-    "read_ratings": "ratings",
-    "save": "files",
-    "simulate": "simulation",
-    "study": "analysis.study",
+    "Rule": "rules.base",
+    "TopTwo": "rules.catalogue",
+    "Trial": "trial.trial",
+    "Uniform": "rules.catalogue",
+    "exponents": "rate.rate",
+    "g_optimal": "rate.designs",
+    "load": "files.problems",
+    "optimal_rate": "rate.rate",
+    "read_film_table": "datasets.films",
+    "read_films": "datasets.films",
+    "read_ratings": "datasets.ratings",
+    "save": "files.problems",
+    "simulate": "simulation.simulate",
+    "study": "analysis.study.study",
 }
 
 __all__ = [*_HOME, "__version__", "instances"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayes_feasible import _bounded
 from bayes_feasible._check import Array
+from bayes_feasible.alternative import bounded
 from bayes_feasible.problem import Problem
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def unrestricted(
     axes, rotated, precision, radius = eigen_blocks(posterior, scale)
     everywhere = np.zeros((1, *centre.shape))
     unasked = np.full((1, len(centre)), -np.inf)
-    drawn = _bounded.bounded_draws(rotated, precision, everywhere, unasked, radius, size, rng)
+    drawn = bounded.bounded_draws(rotated, precision, everywhere, unasked, radius, size, rng)
     assert drawn is not None  # a ball of positive radius is never empty
     return drawn[0] @ axes.T
 

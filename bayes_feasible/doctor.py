@@ -84,7 +84,7 @@ def _package(need: Requirement) -> Finding:
 def _cache() -> Finding:
     """Where Numba keeps compiled code; where it finds no such folder, nothing compiled works."""
     try:
-        from bayes_feasible._normal import log_ndtr
+        from bayes_feasible.alternative.normal import log_ndtr
 
         folder = Path(str(log_ndtr.stats.cache_path))
     except Exception as failure:
@@ -118,7 +118,7 @@ def _relative(value: float, expected: Any, allowed: float) -> float:
 
 def check_tails(table: dict[str, Any]) -> float:
     """Log tail probabilities, to ten thousand standard deviations and beyond."""
-    from bayes_feasible._normal import log_ndtr
+    from bayes_feasible.alternative.normal import log_ndtr
 
     return max(_relative(log_ndtr(-row["x"]), row["value"], PRECISION) for row in table["log_tail"])
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_feasible import _check
-from bayes_feasible._atomic import netcdf_bytes, replaced
 from bayes_feasible._check import Array
-from bayes_feasible._content import unknown
+from bayes_feasible.files.atomic import netcdf_bytes, replaced
+from bayes_feasible.files.documents import unknown
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 
@@ -118,7 +118,7 @@ class History:
         """
         import xarray as xr
 
-        from bayes_feasible._pulls_csv import write_pulls
+        from bayes_feasible.files.pulls import write_pulls
 
         with replaced(file := _recognised(path)) as new:
             if file.suffix.lower() == ".csv":
@@ -196,7 +196,7 @@ def _recognised(path: Any) -> Path:
 
 
 def _from_csv(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
-    from bayes_feasible._pulls_csv import read_pulls
+    from bayes_feasible.files.pulls import read_pulls
 
     try:
         content = _check.no_device(file).read_bytes()

@@ -249,10 +249,10 @@ def _films() -> "pd.DataFrame":
 
 
 def _films_of(table: Any) -> "pd.DataFrame":
-    """The films of a table from `bayes_feasible.ratings`, in the same form."""
+    """The films of a table from `bayes_feasible.datasets.ratings`, in the same form."""
     import pandas as pd
 
-    from bayes_feasible.films import genre_lists, scored_films, unique_titles
+    from bayes_feasible.datasets.films import genre_lists, scored_films, unique_titles
 
     films = scored_films(table)
     return pd.DataFrame(

@@ -9,8 +9,8 @@ from scipy.linalg import qr
 from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible._draws import labelled, unrestricted
-from bayes_feasible._span import least_squares, unwhiten_rows, whiten
 from bayes_feasible.problem import Problem
+from bayes_feasible.span import least_squares, unwhiten_rows, whiten
 
 if TYPE_CHECKING:
     import xarray as xr

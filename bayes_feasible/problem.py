@@ -109,7 +109,7 @@ class Problem:
     @cached_property
     def design(self) -> Array:
         """The G-optimal design: shares of the arms that tell most about the worst of them."""
-        from bayes_feasible._design import g_optimal_shares
+        from bayes_feasible.rate.d_optimal import g_optimal_shares
 
         return g_optimal_shares(self.arms, self.rank)[0]
 

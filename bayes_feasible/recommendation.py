@@ -9,7 +9,7 @@ from scipy.special import log_ndtr
 
 from bayes_feasible._check import Array
 from bayes_feasible._draws import unrestricted
-from bayes_feasible.alternative import Alternative
+from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 

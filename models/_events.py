@@ -6,7 +6,7 @@ import numpy as np
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
-from bayes_feasible.alternative import Alternative
+from bayes_feasible.alternative.alternative import Alternative
 
 
 def half_spaces(alternative: Alternative, event: Any = None) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ import pytensor.tensor as pt
 from pymc.model.fgraph import clone_model
 
 from bayes_feasible import _check
-from bayes_feasible.alternative import Alternative
+from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.models._events import possible
 from bayes_feasible.models.reference import Reference, laplace
 from bayes_feasible.models.whitening import (

@@ -8,7 +8,7 @@ from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
-from bayes_feasible.alternative import Alternative
+from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.posterior import Posterior
 
 

@@ -14,7 +14,7 @@ from scipy.linalg import null_space
 
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_means, block_noise
-from bayes_feasible.alternative import Alternative
+from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.history import History
 from bayes_feasible.models._events import half_spaces
 from bayes_feasible.models._interpreted import INTERPRETED

@@ -7,7 +7,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.model.fgraph import clone_model
 
-from bayes_feasible.alternative import Alternative
+from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.models._truncation import beyond, log_survival
 from bayes_feasible.models.reference import Reference, laplace
 

@@ -29,7 +29,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 FIRST = ("test_rules.py", "test_samplers.py")
 
 # Files that compile the same and so run in the same process.
-TOGETHER = {"tests/test_rate_regression.py": "tests/test_convergence_verdict.py"}
+TOGETHER = {
+    "tests/models/test_rate_regression.py": "tests/analysis/study/test_convergence_verdict.py"
+}
 
 
 class FilesTogether(LoadFileScheduling):

@@ -54,9 +54,8 @@ def posteriors() -> dict[str, Any]:
         wrong = bf.Alternative(instance.problem, instance.best)
         error = wrong.log_probability(posterior, 3)
         draws = wrong.sample(posterior, 50, seed=5)
-        near = wrong.nearest(
-            instance.theta_reward, instance.theta_cost, np.full(len(instance.problem.arms), 1 / len(instance.problem.arms))
-        )
+        size = len(instance.problem.arms)
+        near = wrong.nearest(instance.theta_reward, instance.theta_cost, np.full(size, 1 / size))
         found[name] = {
             "best": posterior.best(),
             "log_error": error.value,
@@ -72,12 +71,8 @@ def posteriors() -> dict[str, Any]:
 
 def bounded() -> dict[str, Any]:
     plain = bf.instances.end_of_optimism(alpha=0.3)
-    problem = bf.Problem(
-        plain.problem.arms, plain.problem.thresholds, parameter_radius=(1.5, 1.5)
-    )
-    posterior = bf.Posterior.from_history(
-        problem, [0, 2] * 50, *plain.pull([0, 2] * 50, seed=7)
-    )
+    problem = bf.Problem(plain.problem.arms, plain.problem.thresholds, parameter_radius=(1.5, 1.5))
+    posterior = bf.Posterior.from_history(problem, [0, 2] * 50, *plain.pull([0, 2] * 50, seed=7))
     wrong = bf.Alternative(problem, 0)
     draws = wrong.sample(posterior, 20, seed=5)
     return {
@@ -122,7 +117,11 @@ def arms() -> dict[str, Any]:
                 "recommended": -1 if answer.candidate is None else int(answer.candidate),
             }
     instance = bf.instances.soare(3)
-    for name, options in {"known": {"horizon": 120}, "doubling": {}, "hedge": {"horizon": 120, "learner": "hedge"}}.items():
+    for name, options in {
+        "known": {"horizon": 120},
+        "doubling": {},
+        "hedge": {"horizon": 120, "learner": "hedge"},
+    }.items():
         rule = bf.PEPS(instance.problem, seed=11, **options)
         asked = []
         for pull in range(120):

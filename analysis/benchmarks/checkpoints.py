@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from bayes_feasible import Alternative, History, instances, models
-from bayes_feasible.analysis.curves import posterior_at_truth
-from bayes_feasible.analysis.tables import text_table
+from bayes_feasible.analysis.report.tables import text_table
+from bayes_feasible.analysis.study.curves import posterior_at_truth
 
 CHECKPOINTS = 20
 FIRST, LAST = 100, 2000  # pulls
@@ -37,7 +37,7 @@ def visit(way: str, checkpoints: int) -> float:
 
 def _logistic(times: Iterable[int]) -> None:
     """The probability of error of a model of successes and failures, by local expansions."""
-    from bayes_feasible.analysis.evidence import log_error
+    from bayes_feasible.analysis.evidence.evidence import log_error
 
     instance = instances.end_of_optimism(alpha=0.3)
     arms = np.arange(LAST) % len(instance.problem.arms)
@@ -53,7 +53,7 @@ def _components(sampler: str) -> Callable[[Iterable[int]], None]:
     """NUTS on the events of the alternative set."""
 
     def run(times: Iterable[int]) -> None:
-        from bayes_feasible.analysis.samplers import sample_alternative
+        from bayes_feasible.analysis.samplers.sample import sample_alternative
 
         instance = instances.end_of_optimism(alpha=0.3)
         alternative = Alternative(instance.problem, instance.best)

@@ -12,8 +12,8 @@ import xarray as xr
 from scipy.optimize import brentq
 
 from bayes_feasible import Alternative, Instance, Posterior, instances, models
-from bayes_feasible.analysis.curves import posterior_at_truth
-from bayes_feasible.analysis.tables import text_table
+from bayes_feasible.analysis.report.tables import text_table
+from bayes_feasible.analysis.study.curves import posterior_at_truth
 
 RUNS = 7
 BLOCK = 1_000_000  # exact draws of one run

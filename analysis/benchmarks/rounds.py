@@ -32,11 +32,11 @@ from bayes_feasible import (
     instances,
     simulate,
 )
-from bayes_feasible._engine import pick, weigh_chances, weigh_events
-from bayes_feasible._normal import tail_excess
+from bayes_feasible.alternative.normal import tail_excess
 from bayes_feasible.analysis.benchmarks import plain_numpy
-from bayes_feasible.analysis.tables import text_table
-from bayes_feasible.simulation import Environment
+from bayes_feasible.analysis.report.tables import text_table
+from bayes_feasible.rules.engine import pick, weigh_chances, weigh_events
+from bayes_feasible.simulation.simulate import Environment
 
 ETAS: dict[str, float | str] = {"paper": "paper", "1": 1.0}
 HORIZON = 2000

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 
-from bayes_feasible.analysis.tables import text_table
+from bayes_feasible.analysis.report.tables import text_table
 
 RUNS = 5
 FIRST_USE = """

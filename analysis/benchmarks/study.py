@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bayes_feasible.analysis.tables import text_table
+from bayes_feasible.analysis.report.tables import text_table
 
 HORIZON = 100_000
 REPLICATES = (100, 1000)

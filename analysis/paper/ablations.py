@@ -24,9 +24,9 @@ from bayes_feasible.analysis.paper.printed_adahedge import PrintedAdaHedge
 from bayes_feasible.analysis.paper.rule_sets import PAPER_ETA, RULES, TRUE_POSTERIOR
 from bayes_feasible.analysis.paper.runs import WRITTEN_BY, Piece, Study, run
 from bayes_feasible.instances import end_of_optimism
-from bayes_feasible.rule import Rule
-from bayes_feasible.rules import BLFAIPS
-from bayes_feasible.simulation import simulate
+from bayes_feasible.rules.base import Rule
+from bayes_feasible.rules.catalogue import BLFAIPS
+from bayes_feasible.simulation.simulate import simulate
 
 ALPHA = 0.1
 TIMES = (100, 500, 1000, 2000)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from bayes_feasible._atomic import replaced
+from bayes_feasible.files.atomic import replaced
 
 NOTE = """\
 A number after ± is one standard error. Rules meet the same noise, so differences between rules

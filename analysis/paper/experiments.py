@@ -9,9 +9,6 @@ from typing import Any
 
 import xarray as xr
 
-from bayes_feasible._atomic import replaced
-from bayes_feasible._workers import Workers
-from bayes_feasible.analysis import figures
 from bayes_feasible.analysis.paper import (
     ablations,
     end_of_optimism,
@@ -23,6 +20,9 @@ from bayes_feasible.analysis.paper import (
 from bayes_feasible.analysis.paper import claims as table
 from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.runs import Piece, completed, store, stored
+from bayes_feasible.analysis.report import figures
+from bayes_feasible.files.atomic import replaced
+from bayes_feasible.simulation.workers import Workers
 
 # In the order of the table. A part has `studies(repetitions)` or `pieces(repetitions)` or both,
 # and `claims(data, command)` and `pictures(data)` from the Datasets of these, by name.

@@ -9,14 +9,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from bayes_feasible import _choose
 from bayes_feasible._check import Array
-from bayes_feasible._engine import learn
-from bayes_feasible._span import BORROWER, DOOR
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import FILMS
-from bayes_feasible.rule import Rule
-from bayes_feasible.simulation import Environment
+from bayes_feasible.rules import choose
+from bayes_feasible.rules.base import Rule
+from bayes_feasible.rules.engine import learn
+from bayes_feasible.simulation.simulate import Environment
+from bayes_feasible.span import BORROWER, DOOR
 
 LEVELS = tuple(half / 2 for half in range(1, 11))  # 0.5, 1.0, ..., 5.0
 
@@ -88,7 +88,7 @@ def run_game(options, geo, state, work, rng, shown, reward_rng, cost_rng, rounds
     """So many rounds of rules that step as `choose_game` does."""
     seen = np.empty(1)
     for _ in range(rounds):
-        arm = _choose.choose_game(options, geo, state, work, rng)
+        arm = choose.choose_game(options, geo, state, work, rng)
         show(geo, state, work, shown, reward_rng, cost_rng, arm, seen)
 
 
@@ -97,7 +97,7 @@ def run_thompson(options, geo, state, work, rng, shown, reward_rng, cost_rng, ro
     """So many rounds of rules that step as `choose_thompson` does."""
     seen = np.empty(1)
     for _ in range(rounds):
-        arm = _choose.choose_thompson(options, geo, state, work, rng)
+        arm = choose.choose_thompson(options, geo, state, work, rng)
         show(geo, state, work, shown, reward_rng, cost_rng, arm, seen)
 
 
@@ -106,7 +106,7 @@ def run_top_two(options, geo, state, work, rng, shown, reward_rng, cost_rng, rou
     """So many rounds of rules that step as `choose_top_two` does."""
     seen = np.empty(1)
     for _ in range(rounds):
-        arm = _choose.choose_top_two(options, geo, state, work, rng)
+        arm = choose.choose_top_two(options, geo, state, work, rng)
         show(geo, state, work, shown, reward_rng, cost_rng, arm, seen)
 
 
@@ -115,7 +115,7 @@ def run_fixed(options, geo, state, work, rng, shown, reward_rng, cost_rng, round
     """So many rounds of rules that step as `choose_fixed` does."""
     seen = np.empty(1)
     for _ in range(rounds):
-        arm = _choose.choose_fixed(options, geo, state, work, rng)
+        arm = choose.choose_fixed(options, geo, state, work, rng)
         show(geo, state, work, shown, reward_rng, cost_rng, arm, seen)
 
 
@@ -124,16 +124,16 @@ def run_best_response(options, geo, state, work, rng, shown, reward_rng, cost_rn
     """So many rounds of rules that step as `choose_best_response` does."""
     seen = np.empty(1)
     for _ in range(rounds):
-        arm = _choose.choose_best_response(options, geo, state, work, rng)
+        arm = choose.choose_best_response(options, geo, state, work, rng)
         show(geo, state, work, shown, reward_rng, cost_rng, arm, seen)
 
 
 LOOPS: dict[Any, Any] = {
-    _choose.ask_game: run_game,
-    _choose.ask_thompson: run_thompson,
-    _choose.ask_top_two: run_top_two,
-    _choose.ask_fixed: run_fixed,
-    _choose.ask_best_response: run_best_response,
+    choose.ask_game: run_game,
+    choose.ask_thompson: run_thompson,
+    choose.ask_top_two: run_top_two,
+    choose.ask_fixed: run_fixed,
+    choose.ask_best_response: run_best_response,
 }
 
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from bayes_feasible.adahedge import AdaHedge
-from bayes_feasible.alternative import Alternative
+from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.instance import Instance
 from bayes_feasible.models import alternative, doubt, linear_gaussian, observe
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
-from bayes_feasible.rules import BLFAIPS
+from bayes_feasible.rules.adahedge import AdaHedge
+from bayes_feasible.rules.catalogue import BLFAIPS
 
 PARAMETERS = ("theta_reward", "theta_cost")
 BEYOND = 1.01  # of the way to the nearest alternative: just inside the set

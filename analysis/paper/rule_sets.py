@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
-from bayes_feasible.rule import Rule
-from bayes_feasible.rules import (
+from bayes_feasible.rules.base import Rule
+from bayes_feasible.rules.catalogue import (
     BLFAIPS,
     BestResponse,
     GOptimal,

@@ -24,16 +24,16 @@ from numba import njit
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from bayes_feasible._atomic import write_netcdf
-from bayes_feasible._choose import recommend_drawn
-from bayes_feasible._content import to_document
-from bayes_feasible._engine import mean_best
 from bayes_feasible._interrupt import undisturbed
-from bayes_feasible._workers import Workers
+from bayes_feasible.files.atomic import write_netcdf
+from bayes_feasible.files.documents import to_document
 from bayes_feasible.instance import Instance
-from bayes_feasible.rate import optimal_rate, smallest_exponents
-from bayes_feasible.rule import Rule
-from bayes_feasible.simulation import Environment
+from bayes_feasible.rate.rate import optimal_rate, smallest_exponents
+from bayes_feasible.rules.base import Rule
+from bayes_feasible.rules.choose import recommend_drawn
+from bayes_feasible.rules.engine import mean_best
+from bayes_feasible.simulation.simulate import Environment
+from bayes_feasible.simulation.workers import Workers
 
 DRAWS = 16  # posterior draws at a checkpoint: the paper's recommendation, so often
 BLOCK = 10  # replicates in one task

@@ -20,8 +20,7 @@ import numpy as np
 import xarray as xr
 
 from bayes_feasible._check import Array
-from bayes_feasible._workers import Workers, among_others
-from bayes_feasible.alternative import Alternative
+from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.theory_rate import parameters, separation
 from bayes_feasible.analysis.paper.theory_text import (
@@ -33,9 +32,10 @@ from bayes_feasible.analysis.paper.theory_text import (
 )
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism
-from bayes_feasible.rate import optimal_rate
-from bayes_feasible.rules import BLFAIPS
-from bayes_feasible.simulation import Environment
+from bayes_feasible.rate.rate import optimal_rate
+from bayes_feasible.rules.catalogue import BLFAIPS
+from bayes_feasible.simulation.simulate import Environment
+from bayes_feasible.simulation.workers import Workers, among_others
 
 TIMES = (2000, 10_000, 100_000, 1_000_000, 10_000_000)
 WORTH_PROCESSES = 2_000_000  # rounds

@@ -14,8 +14,7 @@ import xarray as xr
 
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise
-from bayes_feasible.alternative import Alternative
-from bayes_feasible.analysis.curves import error_curve, posterior_at_truth, whole_pulls
+from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.theory_rate import parameters, smallest_printed
 from bayes_feasible.analysis.paper.theory_text import (
@@ -26,12 +25,13 @@ from bayes_feasible.analysis.paper.theory_text import (
     quoted,
     share,
 )
-from bayes_feasible.design import g_optimal
+from bayes_feasible.analysis.study.curves import error_curve, posterior_at_truth, whole_pulls
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism
-from bayes_feasible.rate import optimal_rate
-from bayes_feasible.rules import FixedAllocation
-from bayes_feasible.simulation import simulate
+from bayes_feasible.rate.designs import g_optimal
+from bayes_feasible.rate.rate import optimal_rate
+from bayes_feasible.rules.catalogue import FixedAllocation
+from bayes_feasible.simulation.simulate import simulate
 
 TIMES = (1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 

@@ -32,7 +32,7 @@ from bayes_feasible.analysis.paper.theory_trace import watch
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism
 from bayes_feasible.problem import Problem
-from bayes_feasible.rate import optimal_rate
+from bayes_feasible.rate.rate import optimal_rate
 
 DELTAS = (0.5, 0.1, 0.01)
 LONGEST = 1e30  # pulls; beyond this a horizon is called infinite

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise
-from bayes_feasible.alternative import Alternative
+from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.theory_text import command, judged, largest, quoted
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism, random_ball
 from bayes_feasible.problem import Problem
-from bayes_feasible.rate import Rate, optimal_rate
+from bayes_feasible.rate.rate import Rate, optimal_rate
 
 INVISIBLE = 1e-12  # added to singular information matrices, relative to their trace
 STARTS = 5  # parts of the set in which the brute force looks for the nearest point

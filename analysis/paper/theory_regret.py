@@ -18,9 +18,7 @@ import xarray as xr
 
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise
-from bayes_feasible.adahedge import AdaHedge
-from bayes_feasible.alternative import Alternative
-from bayes_feasible.analysis.curves import posterior_at_truth, whole_pulls
+from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.theory_convergence import parallel, power
 from bayes_feasible.analysis.paper.theory_events import radius
@@ -34,10 +32,12 @@ from bayes_feasible.analysis.paper.theory_text import (
     with_error,
 )
 from bayes_feasible.analysis.paper.theory_trace import watch
+from bayes_feasible.analysis.study.curves import posterior_at_truth, whole_pulls
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism
-from bayes_feasible.rate import optimal_rate
-from bayes_feasible.rules import BLFAIPS
+from bayes_feasible.rate.rate import optimal_rate
+from bayes_feasible.rules.adahedge import AdaHedge
+from bayes_feasible.rules.catalogue import BLFAIPS
 
 TERMS = ("F1", "F2", "F3", "F4", "F5", "F6")
 PARTS = ("F21", "F22", "F23")

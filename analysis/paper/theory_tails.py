@@ -12,15 +12,15 @@ import xarray as xr
 from scipy import special
 
 from bayes_feasible._check import Array
-from bayes_feasible.alternative import Alternative
-from bayes_feasible.analysis.curves import posterior_at_truth, whole_pulls
+from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.theory_rate import printed_pieces
 from bayes_feasible.analysis.paper.theory_text import command, judged
+from bayes_feasible.analysis.study.curves import posterior_at_truth, whole_pulls
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism
 from bayes_feasible.problem import Problem
-from bayes_feasible.rate import optimal_rate
+from bayes_feasible.rate.rate import optimal_rate
 
 KINDS = ("f1: A1", "f2: A2", "f3: A3", "f4: best")
 

@@ -16,11 +16,11 @@ import numpy as np
 import xarray as xr
 from numba import njit
 
-from bayes_feasible._choose import World, drawn_loss, hedge, leader_or_random, pick
 from bayes_feasible._draws import block_noise
-from bayes_feasible._engine import NOBODY, draw_alternative, inner, learn
 from bayes_feasible.instance import Instance
-from bayes_feasible.rules import BLFAIPS
+from bayes_feasible.rules.catalogue import BLFAIPS
+from bayes_feasible.rules.choose import World, drawn_loss, hedge, leader_or_random, pick
+from bayes_feasible.rules.engine import NOBODY, draw_alternative, inner, learn
 
 # Sums over rounds, by arm: what the draw of the rule would gain, what a draw gains on average,
 # the same about the truth instead of the posterior mean, and given that the true best is not best.

@@ -71,7 +71,7 @@ def built_in(name: Any, parameters: Mapping[str, Any]) -> "Instance":
     import inspect
 
     from bayes_feasible import instances
-    from bayes_feasible._content import unknown
+    from bayes_feasible.files.documents import unknown
 
     if name not in BUILT_IN:
         raise ValueError(unknown("built-in", name, BUILT_IN))

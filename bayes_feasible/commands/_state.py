@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bayes_feasible.commands import _source as source
 
 if TYPE_CHECKING:
-    from bayes_feasible.alternative import Alternative
+    from bayes_feasible.alternative.alternative import Alternative
     from bayes_feasible.instance import Instance
     from bayes_feasible.posterior import Posterior
     from bayes_feasible.problem import Problem
@@ -82,11 +82,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def state(options: argparse.Namespace) -> tuple["Posterior", "Alternative"]:
     """The posterior and the alternative set that were asked for."""
-    from bayes_feasible.alternative import Alternative
+    from bayes_feasible.alternative.alternative import Alternative
 
     if options.target is not None:
         _refuse(options, "--target", ("history", "pulls", "candidate"))
-        from bayes_feasible.analysis.targets import target
+        from bayes_feasible.analysis.samplers.targets import target
 
         rarity = RARITY if options.log_probability is None else options.log_probability
         return target(options.target, rarity)
@@ -133,8 +133,8 @@ def _at_truth(instance: "Instance", pulls: int) -> "Posterior":
     """Pulls shared out by the optimal allocation, every arm at least once."""
     import numpy as np
 
-    from bayes_feasible.analysis.curves import posterior_at_truth, whole_pulls
-    from bayes_feasible.rate import optimal_rate
+    from bayes_feasible.analysis.study.curves import posterior_at_truth, whole_pulls
+    from bayes_feasible.rate.rate import optimal_rate
 
     counts = whole_pulls(optimal_rate(instance).allocation, pulls)
     return posterior_at_truth(instance, np.maximum(counts, 1))

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
     loaded = bf.load(options.problem)
     problem = loaded.problem if isinstance(loaded, bf.Instance) else loaded
     history = bf.History.load(options.history, problem)
-    from bayes_feasible.analysis.lower_bound import check
+    from bayes_feasible.analysis.study.lower_bound import check
 
     found = check(history, loaded, options.candidate)
     if options.json:

@@ -64,15 +64,15 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the samplers, print the scoreboard and write its files."""
+    """Run the sample, print the scoreboard and write its files."""
     if options.out is not None and options.out.exists() and not options.out.is_dir():
         raise ValueError(f"--out: expected a folder, {options.out} is a file")
     if options.out is not None:
         _make(options.out)  # before the work
     posterior, alternative = state.state(options)
-    from bayes_feasible.analysis import samplers, scoreboard
+    from bayes_feasible.analysis.samplers import sample, scoreboard
 
-    names = options.samplers or (samplers.QUICK if options.quick else samplers.FULL)
+    names = options.samplers or (sample.QUICK if options.quick else sample.FULL)
     trees = scoreboard.run(
         posterior, alternative, names, draws=options.draws, tune=options.tune,
         chains=options.chains, seed=options.seed, jobs=options.jobs, progress=not options.quiet,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from xarray import DataArray
 
     from bayes_feasible.instance import Instance
-    from bayes_feasible.rate import Rate
+    from bayes_feasible.rate.rate import Rate
 
 SHOWN = 20  # rows of a table
 SMALLEST = 5e-7  # a share that does not round to nothing
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
             f"--figure: expected the extension {', '.join(PICTURES)}, got {options.figure.suffix!r}"
         )
     instance = source.instance(options)
-    from bayes_feasible.rate import optimal_rate
+    from bayes_feasible.rate.rate import optimal_rate
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -77,8 +77,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _draw(instance: "Instance", path: Path) -> None:
-    from bayes_feasible._atomic import replaced
-    from bayes_feasible.analysis import figures
+    from bayes_feasible.analysis.report import figures
+    from bayes_feasible.files.atomic import replaced
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # told already; or letters that the font lacks
@@ -141,7 +141,7 @@ def _rate_text(instance: "Instance", rate: "Rate") -> str:
 
 def _first_rows(header: list[str], rows: list[list[str]]) -> str:
     """A table that fits a screen."""
-    from bayes_feasible.analysis.tables import text_table
+    from bayes_feasible.analysis.report.tables import text_table
 
     table = text_table(header, rows[:SHOWN])
     hidden = len(rows) - SHOWN

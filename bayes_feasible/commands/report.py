@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> None:
     """Write the page and say where it is."""
     if options.out is not None and options.out.suffix.lower() not in PAGES:
         raise ValueError(f"--out: expected the extension {', '.join(PAGES)}, got {options.out}")
-    from bayes_feasible.analysis import report
+    from bayes_feasible.analysis.report import report
 
     path = report.write(options.folder, options.out)
     if not options.quiet:

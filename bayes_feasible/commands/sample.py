@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayes_feasible._atomic import write_netcdf
 from bayes_feasible.commands import _output as output
 from bayes_feasible.commands import _state as state
+from bayes_feasible.files.atomic import write_netcdf
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from bayes_feasible.alternative import Alternative
+    from bayes_feasible.alternative.alternative import Alternative
 
 BROKE_OFF = 1
 EPILOG = """\
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     if options.out is not None and options.history is not None:
         output.keep(options.history, options.out)
     posterior, alternative = state.state(options)
-    from bayes_feasible.analysis import samplers
+    from bayes_feasible.analysis.samplers import sample as samplers
 
     try:
         tree = samplers.sample_alternative(
@@ -105,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _fields(tree: "xr.DataTree", alternative: "Alternative") -> dict[str, Any]:
     """What the command reports, by name."""
-    from bayes_feasible.analysis.yardstick import (
+    from bayes_feasible.analysis.samplers.yardstick import (
         convergence,
         coordinate_names,
         coordinates,
@@ -142,7 +142,7 @@ def _fields(tree: "xr.DataTree", alternative: "Alternative") -> dict[str, Any]:
 
 
 def _text(tree: "xr.DataTree", alternative: "Alternative") -> str:
-    from bayes_feasible.analysis.tables import text_table
+    from bayes_feasible.analysis.report.tables import text_table
 
     fields = _fields(tree, alternative)
     lines = [

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bayes_feasible.commands import _output as output
 
 if TYPE_CHECKING:
-    from bayes_feasible.analysis.study import Study
+    from bayes_feasible.analysis.study.study import Study
 
 FAILED, INTERRUPTED, TERMINATED = 1, 130, 143
 
@@ -86,13 +86,13 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the study, or go on with it; print its tables and the files it made."""
-    from bayes_feasible.analysis import specification
+    from bayes_feasible.analysis.study import specification
 
     if options.template:
         output.show(specification.DEFAULT)
         return 0
-    from bayes_feasible.analysis.executors import Unfinished
-    from bayes_feasible.analysis.study import study
+    from bayes_feasible.analysis.study.executors import Unfinished
+    from bayes_feasible.analysis.study.study import study
 
     try:
         with _stopped_by_sigterm():
@@ -143,7 +143,7 @@ def _show(found: "Study", options: argparse.Namespace) -> None:
     if options.json:
         output.show_json(_fields(found))
     elif not options.quiet:
-        from bayes_feasible.analysis.report import PAGE, headline
+        from bayes_feasible.analysis.report.report import PAGE, headline
 
         lines = [found.tables(), "", f"Written in {found.folder}:"]
         lines += [f"  {path.relative_to(found.folder)}" for path in found.files]

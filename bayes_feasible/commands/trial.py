@@ -14,7 +14,7 @@ from bayes_feasible.commands import _source as source
 if TYPE_CHECKING:
     from bayes_feasible.instance import Instance
     from bayes_feasible.problem import Problem
-    from bayes_feasible.trial import Trial
+    from bayes_feasible.trial.trial import Trial
 
 DESCRIPTION = """\
 A live experiment in a file: ask which arm to pull, tell what it showed, see how
@@ -123,7 +123,7 @@ def _declare_new(parser: argparse.ArgumentParser) -> None:
 
 
 def _new(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
-    from bayes_feasible.trial import Trial
+    from bayes_feasible.trial.trial import Trial
 
     trial = Trial.new(
         options.trial,
@@ -151,7 +151,7 @@ def _problem(options: argparse.Namespace) -> "Problem | Instance":
         raise ValueError("expected a problem: a FILE, or --instance with the name of a built-in")
     if options.instance:
         return source.instance(options)
-    from bayes_feasible.files import load
+    from bayes_feasible.files.problems import load
 
     return load(options.file)
 
@@ -266,7 +266,7 @@ def _number(text: str, name: str) -> float:
 
 def _from_csv(trial: "Trial", path: str) -> tuple[list[int], list[float], list[list[float]]]:
     from bayes_feasible import _check
-    from bayes_feasible._pulls_csv import read_pulls
+    from bayes_feasible.files.pulls import read_pulls
 
     try:
         content = sys.stdin.buffer.read() if path == "-" else _check.no_device(path).read_bytes()
@@ -285,7 +285,7 @@ def _status(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
 
 
 def _recommend(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
-    from bayes_feasible.trial_status import recommendation_fields
+    from bayes_feasible.trial.status import recommendation_fields
 
     choice = _open(options).recommend()
     return recommendation_fields(choice), str(choice)
@@ -330,8 +330,8 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
 
 
 def _export(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
-    from bayes_feasible._atomic import replaced
-    from bayes_feasible._pulls_csv import write_pulls
+    from bayes_feasible.files.atomic import replaced
+    from bayes_feasible.files.pulls import write_pulls
 
     trial = _open(options)
     table = write_pulls(trial.history)
@@ -345,7 +345,7 @@ def _export(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
 
 
 def _open(options: argparse.Namespace) -> "Trial":
-    from bayes_feasible.trial import Trial
+    from bayes_feasible.trial.trial import Trial
 
     if not options.trial.exists():
         raise FileNotFoundError(

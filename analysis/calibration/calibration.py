@@ -1,0 +1,578 @@
+r"""Simulation-based calibration of samplers, rules and models.
+
+Parameters are drawn from the prior, data given the parameters; then the parameters are themselves a
+draw from the posterior, and their rank among a sampler's draws is uniform (Talts et al. 2018).
+That stays true on any event of the parameters alone: kept only where the truth lies in the
+alternative set of a candidate that was fixed beforehand, the truth is a draw from the posterior
+given that set, so samplers of the set are judged the same way.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayes_feasible import _check
+from bayes_feasible._check import Array
+from bayes_feasible._draws import block_noise, unrestricted
+from bayes_feasible.alternative.alternative import Alternative
+from bayes_feasible.analysis.calibration.prior_predictive import (
+    Maker,
+    log_likelihood,
+    played,
+    prior,
+    repeated,
+    shown_by,
+)
+from bayes_feasible.analysis.calibration.uniformity import (
+    Band,
+    band,
+    coin_interval,
+    counts_at,
+    shape,
+)
+from bayes_feasible.history import History
+from bayes_feasible.posterior import Posterior
+from bayes_feasible.problem import Problem
+
+FALSE_ALARM = 0.001
+DRAWS = 99  # ranks from 0 to 99
+NOISE = {
+    "linear_gaussian": "gaussian",
+    "unknown_noise": "gaussian",
+    "student_t": "student_t",
+    "logistic": "logistic",
+}
+Sampler = Callable[[Posterior, Alternative, int, int], xr.Dataset]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the truth looks like one more draw.
+
+    Attributes
+    ----------
+    passed : bool
+    false_alarm : float
+        The probability at most that a right sampler fails.
+    reasons : dict of str to str
+        What is wrong, for each quantity or event that is.
+    tests : int
+        How many were looked at.
+    """
+
+    passed: bool
+    false_alarm: float
+    reasons: dict[str, str]
+    tests: int
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __str__(self) -> str:
+        if self.passed:
+            return (
+                f"calibrated: {self.tests} quantities are as they should be (a right sampler "
+                f"passes with probability {1 - self.false_alarm:g})"
+            )
+        worst = "; ".join(f"{name}: {reason}" for name, reason in self.reasons.items())
+        return f"NOT calibrated, {len(self.reasons)} of {self.tests} quantities: {worst}"
+
+
+def alternative_ranks(
+    problem: Problem,
+    candidate: int,
+    arms: Any,
+    sampler: Sampler | str = "exact",
+    *,
+    replications: int = 500,
+    draws: int = DRAWS,
+    seed: int = 0,
+    progress: bool = False,
+    **options: Any,
+) -> xr.Dataset:
+    """Ranks of the truth among a sampler's draws given the alternative set.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its prior and noise generate the experiments.
+    candidate : int
+        Whose alternative set it is; fixed before any data.
+    arms : vector of arm indices
+        The pulls of every experiment.
+    sampler : str or callable
+        A name of `samplers.SAMPLERS`, or a function of (posterior, alternative, draws, seed) that
+        gives a Dataset with `theta_reward` (chain, draw, feature) and `theta_cost`.
+    replications : int
+        Experiments in which the truth lies in the set.
+    draws : int
+        Draws the truth is ranked among; those of the sampler are thinned to so many.
+    seed : int
+    progress : bool
+    **options
+        Of a sampler given by its name, as in `samplers.sample_alternative`.
+
+    Returns
+    -------
+    Dataset
+        `rank` (replication, quantity) with values from 0 to the attribute `draws`: of every
+        coordinate, the reward and costs of every candidate, and the posterior density. Over
+        (replication, event): `true_event`, whether the event contains the truth, and
+        `event_share`, the share of the draws that it contains. Over replication: `outside`, the
+        share of the draws outside the set.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> ranks = alternative_ranks(problem, 0, [0, 1, 1], replications=200)
+    >>> dict(ranks.sizes)
+    {'replication': 200, 'quantity': 9, 'event': 2}
+    >>> print(judge(ranks))
+    calibrated: 11 quantities are as they should be (a right sampler passes with probability 0.999)
+    """
+    alternative = Alternative(problem, candidate)
+    arms = _check.indices("arms", arms, len(problem.arms), "arm")
+    if options and not isinstance(sampler, str):
+        raise ValueError(f"{next(iter(options))}: only a sampler given by its name has options")
+    drawn_by = _sampler(sampler, **options) if isinstance(sampler, str) else sampler
+    rng = np.random.default_rng([seed, 0xCA1])
+    rows, true_events, shares, outside = [], [], [], []
+    for _ in repeated("replications", replications, progress):
+        truth = prior(problem, rng, alternative)
+        shown = shown_by(problem, truth, arms, rng, "gaussian", block_noise(problem))
+        posterior = Posterior.from_history(problem, arms, shown[:, 0], shown[:, 1:])
+        dataset = drawn_by(posterior, alternative, draws, int(rng.integers(2**31)))
+        drawn = _blocks(dataset, draws)
+        own = _quantities(posterior, truth[np.newaxis])[0]
+        rows.append(_ranks(own, _quantities(posterior, drawn), rng))
+        true_events.append(_inside(alternative, truth[np.newaxis])[0])
+        shares.append(_inside(alternative, drawn).mean(axis=0))
+        outside.append(1.0 - alternative.contains(drawn[:, 0], drawn[:, 1:]).mean())
+    names = [*_plain_names(problem), "posterior density"]
+    both = ("replication", "event")
+    return _labelled(np.array(rows), names, draws).assign(
+        true_event=(both, np.array(true_events)),
+        event_share=(both, np.array(shares)),
+        outside=("replication", np.array(outside)),
+        event=alternative.events,
+    )
+
+
+def rule_ranks(
+    problem: Problem,
+    rule: Maker,
+    pulls: int,
+    *,
+    replications: int = 200,
+    draws: int = DRAWS,
+    seed: int = 0,
+    progress: bool = False,
+) -> xr.Dataset:
+    """Ranks of the truth among draws of a rule's posterior, after pulls of the rule's own choice.
+
+    To choose by what earlier pulls showed leaves the posterior what it is: every rule passes that
+    knows of the truth by its pulls alone and takes in all that they show.
+
+    Parameters
+    ----------
+    problem : Problem
+    rule : callable
+        A rule's class, or a function of (problem, seed) that gives anything with `ask`, `tell` and
+        `posterior`.
+    pulls : int
+        Of every experiment.
+    replications, draws, seed, progress
+        As in `alternative_ranks`.
+
+    Returns
+    -------
+    Dataset
+        `rank` (replication, quantity): of every coordinate, the reward and costs of every
+        candidate, and the posterior density.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> problem = bf.Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> print(judge(rule_ranks(problem, bf.LinearThompson, 10)))
+    calibrated: 9 quantities are as they should be (a right sampler passes with probability 0.999)
+    """
+    pulls, rng = _check.count("pulls", pulls), np.random.default_rng([seed, 0x41E])
+    rows = []
+    for _ in repeated("replications", replications, progress):
+        truth = prior(problem, rng)
+        posterior = played(problem, rule, pulls, truth, rng, "posterior").posterior
+        drawn = unrestricted(posterior, draws, rng)
+        own = _quantities(posterior, truth[np.newaxis])[0]
+        rows.append(_ranks(own, _quantities(posterior, drawn), rng))
+    return _labelled(np.array(rows), [*_plain_names(problem), "posterior density"], draws)
+
+
+def model_ranks(
+    name: str,
+    problem: Problem,
+    arms: Any,
+    sampler: Callable[[Any, int, int], xr.Dataset] | None = None,
+    *,
+    replications: int = 100,
+    draws: int = DRAWS,
+    seed: int = 0,
+    progress: bool = False,
+) -> xr.Dataset:
+    """Ranks of the truth among posterior draws of a model; it is compiled once.
+
+    Parameters
+    ----------
+    name : {"linear_gaussian", "unknown_noise", "student_t", "logistic"}
+        The model; parameters, scales and data are drawn as it says.
+    problem : Problem
+    arms : vector of arm indices
+        The pulls of every experiment.
+    sampler : callable, optional
+        A function of (model, draws, seed) that gives a Dataset of draws (chain, draw, ...), by
+        default NUTS of nutpie with four times a few hundred draws.
+    replications, draws, seed, progress
+        As in `alternative_ranks`.
+
+    Returns
+    -------
+    Dataset
+        `rank` (replication, quantity): every coordinate of the parameters, the reward and costs of
+        every candidate, the scales where the model learns them, and the likelihood of the pulls,
+        without which draws that ignore the pulls, from the prior, would pass.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> def from_the_prior(model, draws, seed):
+    ...     return Posterior(problem).sample(draws, seed)
+    >>> ranks = model_ranks("linear_gaussian", problem, [0, 1, 1], from_the_prior, replications=3)
+    >>> dict(ranks.sizes), ranks.attrs["draws"]
+    ({'replication': 3, 'quantity': 9}, 99)
+    """
+    from bayes_feasible import models
+    from bayes_feasible.models.unknown_noise import PRIOR_PULLS
+
+    if name not in NOISE:
+        raise ValueError(f"name: expected one of {', '.join(NOISE)}, got {name!r}")
+    arms = _check.indices("arms", arms, len(problem.arms), "arm")
+    drawn_by = _nuts if sampler is None else sampler
+    rng = np.random.default_rng([seed, 0x5BC])
+    learns = name == "unknown_noise"
+    model, rows = None, []
+    for _ in repeated("replications", replications, progress):
+        scale = block_noise(problem)
+        if learns:
+            scale = scale * np.sqrt(PRIOR_PULLS / rng.chisquare(PRIOR_PULLS, scale.size))
+        truth = scale[:, np.newaxis] * rng.standard_normal((scale.size, problem.arms.shape[1]))
+        shown = shown_by(problem, truth, arms, rng, NOISE[name], scale)
+        history = History(problem, arms, shown[:, 0], shown[:, 1:])
+        if model is None:
+            model = getattr(models, name)(history)
+        else:
+            models.observe(model, history)
+        dataset = drawn_by(model, draws, int(rng.integers(2**31)))
+        drawn = _blocks(dataset, draws)
+        scales = _thinned(_scales(dataset), draws) if learns else np.tile(scale, (draws, 1))
+
+        def quantities(parameters: Array, scales: Array, pulled: History = history) -> Array:
+            likelihood = log_likelihood(pulled, parameters, NOISE[name], scales)
+            learnt = [scales] if learns else []
+            return np.column_stack([_plain(problem, parameters), *learnt, likelihood])
+
+        own = quantities(truth[np.newaxis], scale[np.newaxis])[0]
+        rows.append(_ranks(own, quantities(drawn, scales), rng))
+    names = _plain_names(problem)
+    if learns:
+        names += ["reward_scale", *(f"cost_scale[{c}]" for c in problem.coords["constraint"])]
+    return _labelled(np.array(rows), [*names, "likelihood"], draws)
+
+
+def simuk_ranks(
+    model: Any, replications: int = 100, *, draws: int = DRAWS, seed: int = 0, **options: Any
+) -> xr.Dataset:
+    """The same by simuk, from a model's own prior predictive draws.
+
+    simuk generates the data from the model itself, so this checks sampler and data path, but not
+    that the model says what it should; and it asks PyMC for a new model in every replication,
+    which `model_ranks` avoids. A model whose data enter by potentials (`unknown_noise`) has no
+    prior predictive draws and is refused.
+
+    Parameters
+    ----------
+    model : Model
+    replications, draws, seed
+        As in `model_ranks`.
+    **options
+        For `pm.sample`.
+    """
+    import simuk
+
+    if model.potentials:
+        names = ", ".join(potential.name for potential in model.potentials)
+        raise ValueError(f"model: its potentials ({names}) are left out when data are generated")
+    chains = options.setdefault("chains", 4)
+    options = {"draws": -(-4 * (draws + 1) // chains), **options}
+    check = simuk.SBC(
+        model, num_simulations=_check.count("replications", replications), seed=seed,
+        sample_kwargs={"nuts_sampler": "pymc", "quiet": True, **options}, progress_bar=False,
+    )  # fmt: skip
+    check.run_simulations()
+    if len(check.posteriors) < replications:  # it logs the error, and goes on with what it has
+        raise RuntimeError(
+            f"simuk: broke off after {len(check.posteriors)} of {replications} replications"
+        )
+    rng, rows = np.random.default_rng([seed, 0x51]), []
+    variables = [variable.name for variable in model.free_RVs]
+    for number, posterior in enumerate(check.posteriors):
+        truth = check.ref_params.isel(sample=number)
+        own = np.concatenate([np.ravel(truth[name].values) for name in variables])
+        values = np.concatenate(
+            [posterior[name].transpose("sample", ...).values.reshape(posterior.sizes["sample"], -1)
+             for name in variables], axis=1,
+        )  # fmt: skip
+        rows.append(_ranks(own, _thinned(values, draws), rng))
+    labels = [
+        f"{name}[{', '.join(map(str, place))}]"
+        for name in variables
+        for place in np.ndindex(check.ref_params[name].isel(sample=0).shape)
+    ]
+    return _labelled(np.array(rows), labels, draws)
+
+
+def judge(ranks: xr.Dataset, false_alarm: float = FALSE_ALARM) -> Verdict:
+    """Whether the truth looks like one more draw.
+
+    All ranks have to be uniform; each event has to contain the truth as often as the draws; and
+    no draw may lie outside the set.
+
+    Parameters
+    ----------
+    ranks : Dataset
+        From one of the functions above.
+    false_alarm : float
+        The probability at most that a right sampler fails, shared out over the quantities and
+        events.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> def too_sure(posterior, alternative, draws, seed):
+    ...     return alternative.sample(posterior, draws, seed=seed, scale=0.2)
+    >>> ranks = alternative_ranks(problem, 0, [0, 1, 1], too_sure, replications=200)
+    >>> bool(judge(ranks))
+    False
+    """
+    table = ranks["rank"].transpose("replication", "quantity")
+    limits = _band(ranks, false_alarm)
+    counts = counts_at(table.values, limits.ranks)
+    outside = np.any((counts < limits.lower) | (counts > limits.upper), axis=1)
+    names = table["quantity"].values
+    reasons = {str(names[i]): shape(counts[i], limits) for i in np.flatnonzero(outside)}
+    if "event" in ranks.dims:
+        reasons |= _judge_events(ranks, false_alarm / _tests(ranks))
+        share = float(ranks["outside"].mean())
+        if share > 0:
+            reasons["alternative set"] = f"{100 * share:.2g} % of the draws lie outside"
+    return Verdict(not reasons, false_alarm, reasons, _tests(ranks))
+
+
+def _tests(ranks: xr.Dataset) -> int:
+    return ranks.sizes["quantity"] + ranks.sizes.get("event", 0)
+
+
+def _band(ranks: xr.Dataset, false_alarm: float) -> Band:
+    level = false_alarm / _tests(ranks)
+    return band(ranks.sizes["replication"], int(ranks.attrs["draws"]), level)
+
+
+def _judge_events(ranks: xr.Dataset, level: float) -> dict[str, str]:
+    """Events that contain the truth too often or too seldom.
+
+    Given which of truth and draws together are in the event, each of them is the truth with the
+    same probability: the number of experiments whose truth is in it is a sum of coins.
+    """
+    draws, reasons = ranks.attrs["draws"], {}
+    for event in ranks["event"].values:
+        true = ranks["true_event"].sel(event=event).values
+        share = ranks["event_share"].sel(event=event).values
+        least, most = coin_interval((draws * share + true) / (draws + 1), 0.5 * level)
+        if not least <= true.sum() <= most:
+            often = "seldom" if true.sum() > most else "often"
+            reasons[str(event)] = f"the draws are in this event too {often}"
+    return reasons
+
+
+def distribution(ranks: xr.Dataset, false_alarm: float = FALSE_ALARM) -> xr.Dataset:
+    """Distribution functions of the ranks less the uniform one, with their band.
+
+    Returns
+    -------
+    Dataset
+        `difference` (quantity, level), `lower` and `upper` (level), and the attribute
+        `probability` that all differences of a right sampler stay within.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> curves = distribution(alternative_ranks(problem, 0, [0, 1, 1], replications=50))
+    >>> bool(((curves.difference >= curves.lower) & (curves.difference <= curves.upper)).all())
+    True
+    """
+    table = ranks["rank"].transpose("replication", "quantity")
+    replications, limits = len(table), _band(ranks, false_alarm)
+    share = counts_at(table.values, limits.ranks) / replications
+    return xr.Dataset(
+        {
+            "difference": (("quantity", "level"), share - limits.expected),
+            "lower": ("level", limits.lower / replications - limits.expected),
+            "upper": ("level", limits.upper / replications - limits.expected),
+        },
+        coords={"quantity": table["quantity"].values, "level": limits.expected},
+        attrs={"probability": 1.0 - false_alarm},
+    )
+
+
+def figure(ranks: xr.Dataset, false_alarm: float = FALSE_ALARM) -> Any:
+    """The distribution functions of the ranks, those outside the band by name.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> picture = figure(alternative_ranks(problem, 0, [0, 1, 1], replications=50))
+    >>> picture.axes[0].get_title("left")
+    'calibrated'
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    from bayes_feasible.analysis.report.figures import COLOURS, STYLE
+
+    curves, verdict = distribution(ranks, false_alarm), judge(ranks, false_alarm)
+    with mpl.rc_context(STYLE):
+        picture = Figure(figsize=(6.5, 4), layout="constrained")
+        axes = picture.subplots()
+        level = np.concatenate([[0.0], curves.level.values, [1.0]])
+        lower, upper = (np.pad(curves[name].values, 1) for name in ("lower", "upper"))
+        share = f"{100 * curves.attrs['probability']:g} % band, all curves at once"
+        axes.fill_between(level, lower, upper, color="0.88", label=share)
+        failed = 0
+        for name in curves.quantity.values:
+            values = np.pad(curves.difference.sel(quantity=name).values, 1)
+            if str(name) in verdict.reasons:
+                colour = COLOURS[failed % len(COLOURS)]
+                axes.plot(level, values, color=colour, linewidth=1.6, label=str(name), zorder=3)
+                failed += 1
+            else:
+                axes.plot(level, values, color="0.5", linewidth=0.7)
+        axes.set(
+            xlabel="rank of the truth / number of draws", ylabel="share of ranks, less uniform"
+        )
+        axes.set_title("calibrated" if verdict.passed else "not calibrated")
+        axes.legend(frameon=False, fontsize=8)
+        return picture
+
+
+def _sampler(name: str, **options: Any) -> Sampler:
+    """A sampler of the package, four times as many draws as will be kept."""
+    if name == "exact" and not options:
+        return lambda posterior, alternative, draws, seed: alternative.sample(
+            posterior, draws, seed=seed
+        )
+    from bayes_feasible.analysis.samplers.sample import check_name, sample_alternative
+
+    check_name(name)
+
+    def run(posterior: Posterior, alternative: Alternative, draws: int, seed: int) -> xr.Dataset:
+        tree = sample_alternative(
+            posterior, alternative, name, draws=draws, chains=4, tune=500, seed=seed,
+            progress=False, **options,
+        )  # fmt: skip
+        return tree["posterior"].to_dataset()
+
+    return run
+
+
+def _nuts(model: Any, draws: int, seed: int) -> xr.Dataset:
+    from bayes_feasible.analysis.evidence.sampled import CHAINS, nuts
+
+    names = ("theta_reward", "theta_cost", "reward_scale", "cost_scale")
+    kept = [name for name in names if name in model.named_vars]
+    return nuts(model, 4 * CHAINS * draws, 500, [seed], False, kept)[0]
+
+
+def _blocks(dataset: xr.Dataset, number: int) -> Array:
+    """Draws of a Dataset as one array (draw, block, feature), thinned to a number."""
+    reward = dataset["theta_reward"].transpose("chain", "draw", "feature").values
+    parts = [reward[:, :, np.newaxis]]
+    if "theta_cost" in dataset:
+        cost = dataset["theta_cost"].transpose("chain", "draw", "constraint", "feature")
+        parts.append(cost.values)
+    together = np.concatenate(parts, axis=2)
+    return _thinned(together.reshape(-1, *together.shape[2:]), number)
+
+
+def _scales(dataset: xr.Dataset) -> Array:
+    """Draws of the scales, (draw, block)."""
+    parts = [dataset["reward_scale"].values.reshape(-1, 1)]
+    if "cost_scale" in dataset:
+        cost = dataset["cost_scale"].transpose("chain", "draw", "constraint").values
+        parts.append(cost.reshape(-1, cost.shape[2]))
+    return np.concatenate(parts, axis=1)
+
+
+def _thinned(values: Array, number: int) -> Array:
+    """So many of the draws, evenly spaced."""
+    if len(values) < number:
+        raise ValueError(f"sampler: expected at least {number} draws, got {len(values)}")
+    return values[np.linspace(0, len(values), number, endpoint=False).astype(int)]
+
+
+def _plain(problem: Problem, parameters: Array) -> Array:
+    """Coordinates, and rewards and costs of the candidates, (draw, quantity)."""
+    flat = parameters.reshape(len(parameters), -1)
+    means = (parameters @ problem.candidates.T).reshape(len(parameters), -1)
+    return np.concatenate([flat, means], axis=1)
+
+
+def _plain_names(problem: Problem) -> list[str]:
+    features = problem.coords["feature"]
+    owners = ["theta_reward", *(f"theta_cost {name}" for name in problem.coords["constraint"])]
+    names = [f"{owner}[{feature}]" for owner in owners for feature in features]
+    kinds = ["reward", *(f"cost {name}" for name in problem.coords["constraint"])]
+    return names + [f"{kind} of {problem.name(i)}" for kind in kinds
+                    for i in range(len(problem.candidates))]  # fmt: skip
+
+
+def _quantities(posterior: Posterior, parameters: Array) -> Array:
+    """What parameters are ranked by, (draw, quantity)."""
+    problem = posterior.problem
+    centre = np.vstack([posterior.mean_reward, posterior.mean_cost])
+    errors = (parameters - centre) / block_noise(problem)[:, np.newaxis]
+    distance = np.einsum("dbf,fg,dbg->d", errors, posterior.precision, errors)
+    return np.column_stack([_plain(problem, parameters), -0.5 * distance])
+
+
+def _inside(alternative: Alternative, parameters: Array) -> NDArray[np.bool_]:
+    """Which events contain the parameters, (draw, event)."""
+    values = np.einsum("ebf,dbf->deb", alternative._vectors, parameters[:, alternative._blocks])
+    unasked = np.isneginf(alternative._limits)
+    return np.all((values >= alternative._limits) | unasked, axis=2)
+
+
+def _ranks(truth: Array, draws: Array, rng: np.random.Generator) -> Array:
+    """How many draws lie below the truth, ties broken at random."""
+    below, ties = np.sum(draws < truth, axis=0), np.sum(draws == truth, axis=0)
+    return below + rng.integers(0, ties + 1)
+
+
+def _labelled(ranks: Array, names: list[str], draws: int) -> xr.Dataset:
+    return xr.Dataset(
+        {"rank": (("replication", "quantity"), ranks)},
+        coords={"quantity": names},
+        attrs={"draws": draws},
+    )

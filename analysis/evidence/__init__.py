@@ -1,0 +1,1 @@
+"""The probability of error under any PyMC model."""

@@ -1,0 +1,328 @@
+"""The log-probability of a wrong recommendation, from a PyMC model alone.
+
+`Alternative.log_probability` is exact where the posterior is Gaussian. For any other model here
+are estimators that ask nothing but the model's log-density or PyMC's samplers. Each says how sure
+it is, and refuses to answer where its own diagnostic fails.
+
+>>> from bayes_feasible import Alternative, Posterior, instances, models
+>>> instance = instances.end_of_optimism()
+>>> posterior = Posterior(instance.problem)
+>>> arms = [0, 1, 2, 3, 4] * 40
+>>> posterior.update(arms, *instance.pull(arms, seed=1))
+>>> wrong = Alternative(instance.problem, instance.best)
+>>> found = log_error(models.linear_gaussian(posterior), wrong)
+>>> exact = wrong.log_probability(posterior)
+>>> abs(found.value - exact.value) < 4 * found.standard_error
+True
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from bayes_feasible import _check
+from bayes_feasible._check import Array
+from bayes_feasible.alternative.alternative import Alternative, event_array
+from bayes_feasible.analysis.evidence import scales
+from bayes_feasible.analysis.evidence.density import Density, check, density
+from bayes_feasible.analysis.evidence.expansion import (
+    PRUNE,
+    HalfSpaces,
+    Mode,
+    Weighted,
+    event_modes,
+    fitted,
+    global_modes,
+    weigh,
+)
+
+METHODS: dict[str, tuple[str, ...]] = {
+    "local": (),
+    "global": (),
+    "smc": ("sharpness", "threshold"),
+    "component": ("tune",),
+    "frequency": ("tune",),
+}
+LEAST_DRAWS = 1000  # fewer do not show the tail of the weights
+MOST_KHAT = 0.7
+LEAST_EFFICIENCY = 0.1  # of the draws that must count; k-hat alone can look fine with fewer
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """An estimate of the logarithm of a probability, and what speaks for it.
+
+    Attributes
+    ----------
+    value : float
+        Natural logarithm of the posterior probability of the alternative set.
+    standard_error : float
+        Of `value`.
+    method : str
+    names : list of str
+        The events of the alternative set.
+    log_probabilities : ndarray
+        Their log-probabilities.
+    diagnostics : dict of str to float
+        What the method judges itself by.
+    """
+
+    value: float
+    standard_error: float
+    method: str
+    names: list[str]
+    log_probabilities: Array
+    diagnostics: dict[str, float] = field(default_factory=dict)
+
+    def __float__(self) -> float:
+        return self.value
+
+    @property
+    def events(self) -> xr.DataArray:
+        """Log-probability of each event of the union, by its name."""
+        return event_array(self.names, self.log_probabilities)
+
+    @property
+    def likeliest(self) -> str:
+        """The name of the most probable event: the mistake to expect."""
+        return self.names[int(np.argmax(self.log_probabilities))] if self.names else "none"
+
+    def to_dataset(self) -> xr.Dataset:
+        """Value, standard error, diagnostics and the events, labelled."""
+        numbers = {"log_error": self.value, "standard_error": self.standard_error}
+        return xr.Dataset(
+            {**numbers, **self.diagnostics, "event_log_probability": self.events},
+            attrs={"method": self.method},
+        )
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name} {value:.3g}" for name, value in self.diagnostics.items())
+        return (
+            f"log-probability {self.value:.6g} (standard error {self.standard_error:.2g}) by "
+            f"{self.method}; likeliest: {self.likeliest}" + (f"; {shown}" if shown else "")
+        )
+
+
+class Refused(ValueError):
+    """An estimator's own diagnostic says that its answer cannot be trusted.
+
+    Attributes
+    ----------
+    evidence : Evidence
+        The answer that is not to be trusted, with its diagnostics.
+    """
+
+    def __init__(self, message: str, evidence: Evidence) -> None:
+        super().__init__(message)
+        self.evidence = evidence
+
+
+def log_error(
+    model: pm.Model,
+    alternative: Alternative,
+    method: str = "local",
+    *,
+    draws: int = 20_000,
+    seed: Any = 0,
+    progress: bool = False,
+    **options: Any,
+) -> Evidence:
+    r"""Posterior log-probability that a candidate is not the best feasible one, by a PyMC model.
+
+    ``"local"``
+        For each event of the alternative set, a Gaussian with the slope and curvature of the
+        posterior at its mode *within* the event, cut to the event. Draws from the mixture of
+        these, weighed by the posterior over the mixture's density, measure the union, overlaps
+        counted once; draws from Laplace's approximation at the global mode measure the whole.
+        Right however rare the event is, and the method to use. Where a model learns scales, and
+        given these its parameters are Gaussian, the scales are integrated out on a grid instead,
+        which is exact for each event; only overlaps are left to draws. Refused where the weights
+        have heavy tails (Pareto k-hat of 0.7 or more) or few count (ESS/n below 0.1), and where a
+        scale is too uncertain for a grid.
+    ``"global"``
+        The same with the Gaussian at the global mode cut to each event. Good near the centre;
+        refused in the tail, where the posterior has another curvature.
+    ``"smc"``
+        `pm.sample_smc` for each event that matters, on the graded form, and a last step to the
+        hard set (`samplers.sample_alternative` with `smc_events`), four populations of a quarter
+        of the `draws` each. Options: `threshold` (0.9) and `sharpness` (4), see there. Refused
+        where no particle arrives, or the populations differ by more than half a nat.
+    ``"component"``
+        NUTS on the component form of each event that matters, its probability by a bridge
+        (Meng and Wong, Statistica Sinica 1996) to the form's own standard normal. Option: `tune`
+        (1000). Refused after any divergence, with an R-hat above 1.01 or an error above half a nat.
+    ``"frequency"``
+        The share of NUTS draws of the unrestricted model that lie in the set. Option: `tune`
+        (1000). Refused where fewer than 50 effective draws do, and by the chains as above.
+
+    Parameters
+    ----------
+    model : Model
+        A model of this package, without restriction. Data that `models.observe` swaps in are
+        seen without compiling anew.
+    alternative : Alternative
+        Of the candidate that is recommended.
+    method : {"local", "global", "smc", "component", "frequency"}
+    draws : int
+        In all; of SMC, NUTS and the local method for each event or integral.
+    seed : int
+    progress : bool
+        Show the bars of PyMC's samplers.
+    **options
+        See the methods.
+
+    Returns
+    -------
+    Evidence
+
+    Raises
+    ------
+    Refused
+        If the method's own diagnostic fails; the error carries the answer that is not given.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> from bayes_feasible import models
+    >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+    >>> arms = [0, 2] * 100
+    >>> history = bf.History(instance.problem, arms, *instance.pull(arms, seed=1))
+    >>> wrong = bf.Alternative(instance.problem, instance.best)
+    >>> found = log_error(models.linear_gaussian(history), wrong, draws=2000)
+    >>> exact = wrong.log_probability(history.posterior())
+    >>> abs(found.value - exact.value) < 5 * found.standard_error + 1e-6
+    True
+    """
+    if method not in METHODS:
+        raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
+    check(model, alternative)
+    draws = _check.count("draws", draws, least=LEAST_DRAWS)
+    unknown = sorted(set(options) - set(METHODS[method]))
+    if unknown:
+        known = ", ".join(METHODS[method]) or "none"
+        raise ValueError(f"{unknown[0]}: {method} has no such option; it has {known}")
+    if not HalfSpaces.of(alternative, density(model)).possible.size:
+        nothing = np.full(len(alternative.events), -np.inf)
+        return Evidence(-np.inf, 0.0, method, alternative.events, nothing)
+    if method in ("local", "global"):
+        return _by_expansion(model, alternative, method, draws, _check.generator("seed", seed))
+    from bayes_feasible.analysis.evidence import sampled
+
+    seed = _check.count("seed", seed, least=0)
+    estimate: dict[str, Any] = {
+        "smc": sampled.by_smc,
+        "component": sampled.by_components,
+        "frequency": sampled.by_frequency,
+    }
+    return estimate[method](model, alternative, draws, seed, progress, **options)
+
+
+def _by_expansion(
+    model: pm.Model, alternative: Alternative, method: str, draws: int, rng: np.random.Generator
+) -> Evidence:
+    functions = density(model)
+    summits = global_modes(functions)
+    scale_places = scales.scale_coordinates(functions)
+    if (
+        method == "local"
+        and scale_places is not None
+        and not functions.bounded
+        and scales.is_gaussian(functions, summits[0], scale_places)
+    ):
+        way, names = "local, scales by quadrature", alternative.events
+        try:
+            found = scales.measure(functions, summits[0], scale_places, alternative, draws, rng)
+        except scales.NoGrid as reason:
+            nothing = Evidence(np.nan, np.inf, way, names, np.full(len(names), np.nan))
+            raise Refused(f"{way}: {reason}", nothing) from None
+        return Evidence(
+            found.value, found.standard_error, way, names, found.log_probabilities,
+            {"efficiency": found.efficiency},
+        )  # fmt: skip
+    whole = log_whole(functions, summits, draws, rng)
+    part, log_integrals = _union(functions, summits, alternative, method, draws, rng)
+    if not (part.weighty and whole.weighty):
+        raise Refused(
+            f"{method}: no draw lies within the parameter_radius of the problem",
+            Evidence(np.nan, np.inf, method, alternative.events, log_integrals),
+        )
+    value = min(part.log_integral() - whole.log_integral(), 0.0)
+    error = float(np.hypot(part.standard_error, whole.standard_error))
+    evidence = Evidence(
+        value, error, method, alternative.events, log_integrals - whole.log_integral(),
+        {
+            "khat": part.khat,
+            "efficiency": part.efficiency,
+            "khat_whole": whole.khat,
+            "efficiency_whole": whole.efficiency,
+        },
+    )  # fmt: skip
+    judge(evidence, "the alternative set", part)
+    judge(evidence, "the whole posterior", whole)
+    return evidence
+
+
+def _union(
+    functions: Density,
+    summits: list[Mode],
+    alternative: Alternative,
+    method: str,
+    draws: int,
+    rng: np.random.Generator,
+) -> tuple[Weighted, Array]:
+    """Weighted draws of the union, and the logarithms of the integrals over the events."""
+    spaces = HalfSpaces.of(alternative, functions)
+    possible = spaces.possible
+    near = spaces.take(possible)
+    local = method == "local"
+    found = event_modes(functions, near, summits) if local else [summits] * len(possible)
+    log_integrals = np.full(len(alternative.events), -np.inf)
+    log_integrals[possible] = fitted(found, near, wide=False)[1]
+    kept = np.flatnonzero(log_integrals[possible] > log_integrals.max() - PRUNE)
+    near = near.take(kept)
+    proposals, _ = fitted([found[i] for i in kept], near, wide=local)
+    part = weigh(functions, near, proposals, draws, rng)
+    log_integrals[possible[kept]] = [part.log_integral(i) for i in range(len(kept))]
+    return part, log_integrals
+
+
+def log_whole(
+    functions: Density, summits: list[Mode], draws: int, rng: np.random.Generator
+) -> Weighted:
+    """Weighted draws of the whole posterior: their integral is the density of the data."""
+    everywhere = HalfSpaces.everywhere(functions.size)
+    proposals, _ = fitted([summits], everywhere, wide=True)
+    return weigh(functions, everywhere, proposals, draws, rng)
+
+
+def event_log_masses(model: pm.Model, alternative: Alternative) -> Array:
+    """What the expansions alone say of the log-probabilities of the events."""
+    functions = density(model)
+    summits = global_modes(functions)
+    spaces = HalfSpaces.of(alternative, functions)
+    everywhere = HalfSpaces.everywhere(functions.size)
+    result = np.full(len(alternative.events), -np.inf)
+    near = spaces.take(spaces.possible)
+    found = event_modes(functions, near, summits)
+    whole = fitted([summits], everywhere, wide=False)[1]
+    result[spaces.possible] = fitted(found, near, wide=False)[1] - whole
+    return result
+
+
+def judge(evidence: Evidence, what: str, drawn: Weighted) -> None:
+    """Refuse an answer whose weights cannot carry it."""
+    if not drawn.efficiency >= LEAST_EFFICIENCY:
+        raise Refused(
+            f"{evidence.method}: only {100 * drawn.efficiency:.2g} % of the draws of {what} count, "
+            f"{100 * LEAST_EFFICIENCY:g} % will do (their Pareto k-hat is {drawn.khat:.2f})",
+            evidence,
+        )
+    if not drawn.khat < MOST_KHAT:
+        raise Refused(
+            f"{evidence.method}: the weights of {what} have tails too heavy for an average "
+            f"(Pareto k-hat {drawn.khat:.2f}, at most {MOST_KHAT} will do)",
+            evidence,
+        )

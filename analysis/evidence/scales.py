@@ -1,0 +1,262 @@
+r"""Alternative sets under models whose noise scales are unknown, by quadrature over the scales.
+
+Given its scale, each parameter vector is Gaussian, so an event's probability is
+:math:`\prod_b \int p(s_b \mid \text{data}) \, \Phi(-o_b(s_b)) \, ds_b`, with :math:`o_b(s)` the
+distance to the half-space in standard deviations. Far out such an event happens because the scale
+was larger than believed: neither a Gaussian nor draws of the scale reach there, but a grid does.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, logsumexp, ndtri_exp
+
+from bayes_feasible._check import Array
+from bayes_feasible.alternative.alternative import Alternative
+from bayes_feasible.analysis.evidence.density import Density
+from bayes_feasible.analysis.evidence.expansion import FEWEST, LOG_2PI, PRUNE, Mode
+
+NEGLIGIBLE = 40.0  # the grid ends where the density has fallen by e^-40
+SPACING = 0.4  # in standard deviations; for smooth densities on the line this is exact to 1e-20
+COARSE = 65  # nodes while the ends are looked for
+MOST_NODES = 20_000
+TINIEST = 1e-250  # a precision whose root has a square that is a number
+DOUBLINGS = 60
+CHUNK = 2_000_000  # numbers in one array of covariances
+
+
+class NoGrid(ValueError):
+    """A scale is so uncertain that no grid holds its posterior; the message says of what."""
+
+
+def scale_coordinates(density: Density) -> NDArray[np.int64] | None:
+    """The coordinate of each parameter vector's scale; None if that is not all there is.
+
+    The scales are the free variables other than the parameters, named after what they belong to:
+    `reward_...`, one number, and `cost_...`, one for each constraint.
+    """
+    reward = [place for name, place in density.others.items() if name.startswith("reward_")]
+    cost = [place for name, place in density.others.items() if name.startswith("cost_")]
+    parts = [*reward[:1], *cost[:1]]
+    if len(parts) < len(density.others) or not parts:
+        return None
+    found = np.concatenate(parts)
+    return found if len(found) == len(density.parameters) else None
+
+
+class Grid(NamedTuple):
+    """One parameter vector given its scale at the nodes of a grid, equally spaced."""
+
+    log_density: Array  # (node,): of the node, normalised over the nodes
+    mean: Array  # (node, feature)
+    root: Array  # (node, feature, feature): the covariance is root @ root.T
+
+    def offsets(self, vector: Array, limit: float) -> Array:
+        """Standard deviations from the mean to the half-space at each node."""
+        spread = np.linalg.norm(np.einsum("f,nfa->na", vector, self.root), axis=1)
+        return (limit - self.mean @ vector) / spread
+
+    def tilted(self, vector: Array, limit: float) -> Array:
+        """Log-probability of each node together with the half-space."""
+        if limit == -np.inf:
+            return self.log_density
+        return self.log_density + log_ndtr(-self.offsets(vector, limit))
+
+    def draw(self, vector: Array, limit: float, number: int, rng: np.random.Generator) -> Array:
+        """Draws of the parameter vector given the half-space, (draw, feature)."""
+        log_share = self.tilted(vector, limit)
+        cumulative = np.cumsum(np.exp(log_share - log_share.max()))
+        node = np.searchsorted(cumulative, cumulative[-1] * rng.random(number), side="right")
+        node = np.minimum(node, len(cumulative) - 1)
+        result = np.empty((number, self.mean.shape[1]))
+        rows = max(CHUNK // self.root[0].size, 1)
+        for start in range(0, number, rows):
+            part = slice(start, start + rows)
+            result[part] = self._draw_at(node[part], vector, limit, rng)
+        return result
+
+    def _draw_at(
+        self, node: NDArray[np.int64], vector: Array, limit: float, rng: np.random.Generator
+    ) -> Array:
+        root = self.root[node]
+        white = rng.standard_normal((len(node), root.shape[2]))
+        if limit > -np.inf:
+            bound = self.offsets(vector, limit)[node]
+            normal = np.einsum("f,nfa->na", vector, root)
+            normal /= np.linalg.norm(normal, axis=1, keepdims=True)
+            beyond = -ndtri_exp(log_ndtr(-bound) - rng.standard_exponential(len(node)))
+            white += (beyond - np.sum(white * normal, axis=1))[:, np.newaxis] * normal
+        return self.mean[node] + np.einsum("nfa,na->nf", root, white)
+
+
+def grid(
+    density: Density, mode: Mode, block: int, coordinate: int, vectors: Array, limits: Array
+) -> Grid:
+    """A grid for one parameter vector that is wide enough for all its half-spaces.
+
+    Parameters
+    ----------
+    density : Density
+    mode : Mode
+        The global one; the other parameter vectors stay there.
+    block, coordinate : int
+        Which parameter vector, and the coordinate of its scale.
+    vectors, limits : arrays (event, feature) and (event,)
+    """
+    width = 1.0 / np.sqrt(mode.curvature[coordinate, coordinate])
+    ends = np.array([-1.0, 1.0]) * width
+    centre = mode.at[coordinate]
+    asked = limits > -np.inf
+    for _ in range(DOUBLINGS):
+        nodes = centre + np.linspace(ends[0], ends[1], COARSE)
+        coarse = _given_scales(density, mode, block, coordinate, nodes)
+        curves = [coarse.log_density]
+        curves += [coarse.tilted(*pair) for pair in zip(vectors[asked], limits[asked], strict=True)]
+        short = np.max([curve[[0, -1]] - curve.max() for curve in curves], axis=0) > -NEGLIGIBLE
+        if not short.any():
+            break
+        ends = np.where(short, 1.5 * ends, ends)
+    number = int(np.ptp(ends) / (SPACING * min(width, _narrowest(curves, nodes)))) + 1
+    if short.any() or number > MOST_NODES:
+        raise NoGrid(_no_grid(block))
+    nodes = centre + np.linspace(ends[0], ends[1], max(number, COARSE))
+    return _given_scales(density, mode, block, coordinate, nodes)
+
+
+def _no_grid(block: int) -> str:
+    whose = "reward" if block == 0 else f"cost {block - 1}"
+    return (
+        f"the scale of the noise of {whose} is too uncertain for a grid; more pulls or a larger "
+        "prior_pulls will help"
+    )
+
+
+def _narrowest(curves: list[Array], nodes: Array) -> float:
+    """The smallest standard deviation of the curves, from their bends at their tops."""
+    step, widths = nodes[1] - nodes[0], []
+    for curve in curves:
+        top = int(np.clip(np.argmax(curve), 1, len(curve) - 2))
+        bend = -(curve[top + 1] - 2 * curve[top] + curve[top - 1]) / step**2
+        widths.append(1.0 / np.sqrt(max(bend, 1e-300)))
+    return min(widths)
+
+
+def _given_scales(density: Density, mode: Mode, block: int, coordinate: int, nodes: Array) -> Grid:
+    """The Gaussian at each node: from anywhere, one step of Newton's method reaches its mean."""
+    place = density.parameters[block]
+    points = np.tile(mode.at, (len(nodes), 1))
+    points[:, coordinate] = nodes
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # told below
+        slope, curvature = density.bends(points)
+    slope, curvature = slope[:, place], curvature[:, place[:, np.newaxis], place]
+    if not np.all(np.abs(curvature) < 1.0 / TINIEST):
+        raise NoGrid(_no_grid(block))
+    values, axes = np.linalg.eigh(curvature)
+    if not np.all(values > TINIEST):
+        raise NoGrid(_no_grid(block))
+    root = axes / np.sqrt(values)[:, np.newaxis, :]
+    mean = points[:, place] + np.einsum("nfa,nga,ng->nf", root, root, slope)
+    points[:, place] = mean
+    log_volume = 0.5 * place.size * LOG_2PI - 0.5 * np.log(values).sum(axis=1)
+    log_density = density.value(points) + log_volume
+    return Grid(log_density - logsumexp(log_density), mean, root)
+
+
+def is_gaussian(density: Density, mode: Mode, scales: NDArray[np.int64]) -> bool:
+    """Whether the parameters are independent Gaussians given their scales, as far as one can see.
+
+    Looked at a few points: Newton's method has to arrive in one step whatever the scales, and
+    neither curvature nor slope of a parameter vector may know of another's values or scale.
+    """
+    spread = np.sqrt(1.0 / np.diag(mode.curvature))
+    rng = np.random.default_rng(0)
+    points = mode.at + 2.0 * spread * rng.standard_normal((4, density.size))
+    owner = np.full(density.size, -1)
+    for block, place in enumerate(density.parameters):
+        owner[place] = block
+    owner[scales] = np.arange(len(scales))
+    slope, curvature = density.bends(points)
+    size = np.sqrt(np.abs(np.einsum("pii->pi", curvature)))
+    scale = size[:, :, np.newaxis] * size[:, np.newaxis]
+    strangers = owner[:, np.newaxis] != owner
+    if np.any(np.abs(curvature[:, strangers]) > 1e-8 * scale[:, strangers]):
+        return False
+    place = density.parameters.ravel()
+    inner = curvature[:, place[:, np.newaxis], place]
+    slope = slope[:, place]
+    there = points.copy()
+    there[:, place] += np.linalg.solve(inner, slope[..., np.newaxis])[..., 0]
+    left = np.abs(density.bends(there)[0][:, place])
+    return bool(np.all(left <= 1e-8 * np.abs(slope).max(axis=1, keepdims=True)))
+
+
+class Measured(NamedTuple):
+    """The union of the events: its log-probability, standard error, and those of the events."""
+
+    value: float
+    standard_error: float
+    log_probabilities: Array
+    efficiency: float
+
+
+def measure(
+    density: Density,
+    mode: Mode,
+    scales: NDArray[np.int64],
+    alternative: Alternative,
+    draws: int,
+    rng: np.random.Generator,
+) -> Measured:
+    """The log-probability of an alternative set with the scales integrated out.
+
+    That of each event is exact to rounding; the union is their sum times the mean of one over the
+    number of events that contain a draw from them.
+    """
+    blocks, vectors, limits = alternative._blocks, alternative._vectors, alternative._limits
+    log_probabilities = np.where(np.isposinf(limits).any(axis=1), -np.inf, 0.0)
+    possible = np.flatnonzero(np.isfinite(log_probabilities))
+    grids = [
+        grid(density, mode, block, scales[block], vectors[possible, row], limits[possible, row])
+        for row, block in enumerate(blocks)
+    ]
+    for event in possible:
+        asked = zip(grids, vectors[event], limits[event], strict=True)
+        log_probabilities[event] = sum(
+            logsumexp(one.tilted(vector, limit)) for one, vector, limit in asked
+        )
+    top = log_probabilities.max(initial=-np.inf)
+    kept = possible[log_probabilities[possible] > top - PRUNE]
+    share, error, efficiency = _mean_share(
+        grids, vectors[kept], limits[kept], log_probabilities[kept], draws, rng
+    )
+    value = float(logsumexp(log_probabilities)) + np.log(share)
+    return Measured(min(float(value), 0.0), error / share, log_probabilities, efficiency)
+
+
+def _mean_share(
+    grids: list[Grid],
+    vectors: Array,
+    limits: Array,
+    log_probabilities: Array,
+    draws: int,
+    rng: np.random.Generator,
+) -> tuple[float, float, float]:
+    """Mean of 1/N over the mixture of the events, its standard error, and the efficiency."""
+    if len(limits) == 1:
+        return 1.0, 0.0, 1.0
+    shares = np.exp(log_probabilities - logsumexp(log_probabilities))
+    total, variance, square = 0.0, 0.0, 0.0
+    for event, share in enumerate(shares):
+        number = max(round(draws * share), FEWEST)
+        inside = np.ones((number, len(limits)), dtype=bool)
+        for row, one in enumerate(grids):
+            theta = one.draw(vectors[event, row], limits[event, row], number, rng)
+            inside &= theta @ vectors[:, row].T >= limits[:, row]
+        inside[:, event] = True
+        part = 1.0 / inside.sum(axis=1)
+        total += share * part.mean()
+        square += share * np.mean(part**2)
+        unseen = 0.5 / number  # an overlap of two that no draw has shown
+        variance += share**2 * (part.var() / number + unseen**2)
+    return total, float(np.sqrt(variance)), total**2 / square

@@ -1,0 +1,1 @@
+"""Samplers of alternative sets, judged by exact draws."""

@@ -1,0 +1,215 @@
+"""How far draws are from the exact answer, and how well their chains mixed: plain figures.
+
+What any sampler can be asked (R-hat, effective sample size, divergences) is not enough: a chain
+that never leaves one region of the alternative set, or a potential too soft to hold it, looks
+healthy. Here the truth is known: the closed form gives the probability of the set and of each of
+its events, and exact draws give the rest.
+"""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from arviz_stats.base import array_stats
+from numpy.typing import NDArray
+from scipy import stats
+
+from bayes_feasible._check import Array
+from bayes_feasible.alternative.alternative import Alternative
+from bayes_feasible.posterior import Posterior
+
+EXACT_DRAWS = 100_000  # that give the figures without a closed form
+TAILS = (0.05, 0.95)  # quantiles whose effective sample size is that of the tails
+STREAM = 0x5CA1E  # keeps the yardstick's draws apart from those of a sampler of the same seed
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """The exact answer for one posterior and one alternative set.
+
+    Attributes
+    ----------
+    alternative : Alternative
+    log_probability, standard_error : float
+        Of the alternative set.
+    occupancy, occupancy_error : ndarray
+        Probability of each event given the alternative set, and its standard error: 0 but with
+        bounded parameters, where it is counted among the exact draws.
+    draws : ndarray
+        Exact draws, sorted, over (coordinate, draw).
+    """
+
+    alternative: Alternative
+    log_probability: float
+    standard_error: float
+    occupancy: Array
+    occupancy_error: Array
+    draws: Array
+
+    @classmethod
+    def of(cls, posterior: Posterior, alternative: Alternative, seed: int = 0) -> "Yardstick":
+        """Measure the set and draw from it."""
+        stream = np.random.default_rng([seed, STREAM])
+        measured = alternative.log_probability(posterior, seed=stream)
+        drawn = alternative.sample(posterior, EXACT_DRAWS, seed=stream)
+        occupancy = np.minimum(np.exp(measured.log_probabilities - measured.value), 1.0)
+        error = np.zeros(occupancy.size)
+        if alternative.problem.parameter_radius is not None:  # the closed form knows no bounds
+            occupancy = membership(alternative, drawn).mean(axis=(1, 2))
+            error = np.sqrt(occupancy * (1.0 - occupancy) / EXACT_DRAWS)
+        return cls(
+            alternative,
+            measured.value,
+            measured.standard_error,
+            occupancy,
+            error,
+            np.sort(coordinates(drawn)[:, 0], axis=-1),
+        )
+
+
+def in_order(draws: xr.Dataset) -> xr.Dataset:
+    """The parameters, over chain, draw, constraint and feature in this order."""
+    names = [name for name in ("theta_reward", "theta_cost") if name in draws]
+    order = ("chain", "draw", "constraint", "feature")
+    return draws[names].transpose(*(dim for dim in order if dim in draws.dims))
+
+
+def coordinates(draws: xr.Dataset) -> Array:
+    """All parameters of a Dataset of draws as one array (coordinate, chain, draw)."""
+    parts = []
+    for values in in_order(draws).data_vars.values():
+        parts.append(values.values.reshape(*values.shape[:2], -1))
+    return np.ascontiguousarray(np.moveaxis(np.concatenate(parts, axis=2), 2, 0))
+
+
+def coordinate_names(draws: xr.Dataset) -> list[str]:
+    """Names of the coordinates, such as `theta_cost[dose, 0]`."""
+    names = []
+    for name, values in in_order(draws).data_vars.items():
+        labels = itertools.product(*(values[dim].values for dim in values.dims[2:]))
+        names += [f"{name}[{', '.join(map(str, label))}]" for label in labels]
+    return names
+
+
+def membership(alternative: Alternative, draws: xr.Dataset) -> NDArray[np.bool_]:
+    """Which events contain each draw, over (event, chain, draw), in the order of the events."""
+    problem, draws = alternative.problem, in_order(draws)
+    own, rivals = problem.candidates[alternative.candidate], problem.candidates[alternative.rivals]
+    reward = draws["theta_reward"].values
+    better = reward @ (rivals - own).T >= 0  # (chain, draw, rival)
+    violated = []
+    for j in np.flatnonzero(np.isfinite(problem.thresholds)):
+        cost = draws["theta_cost"].isel(constraint=int(j)).values
+        violated.append(cost @ own > problem.thresholds[j])
+        better &= cost @ rivals.T <= problem.thresholds[j]
+    return np.stack([*violated, *np.moveaxis(better, -1, 0)])
+
+
+def convergence(values: Array) -> dict[str, Array]:
+    """R-hat, effective sample sizes and standard error of the mean, over the first axis.
+
+    `values` is (coordinate, chain, draw). A coordinate that never moves, in a chain or at all,
+    has an infinite R-hat and no effective draws: it is not taken for a constant.
+    """
+    stuck = np.any(np.ptp(values, axis=2) == 0, axis=1)
+    moving = np.where(stuck[:, np.newaxis, np.newaxis], np.arange(values.shape[2]), values)
+    figures = {
+        "rhat": np.where(stuck, np.inf, array_stats.rhat(moving)),
+        "ess_bulk": np.where(stuck, 0.0, array_stats.ess(moving, method="bulk")),
+        "ess_tail": np.where(stuck, 0.0, array_stats.ess(moving, method="tail", prob=TAILS)),
+    }
+    ess_mean = array_stats.ess(moving, method="mean")
+    spread = values.std(axis=(1, 2), ddof=1)
+    figures["mcse"] = np.where(stuck, np.inf, spread / np.sqrt(ess_mean))
+    return figures
+
+
+def distances(values: Array, exact: Array, effective: Array) -> dict[str, Array]:
+    """How far each coordinate's draws are from exact ones.
+
+    Parameters
+    ----------
+    values : array (coordinate, chain, draw)
+    exact : array (coordinate, draw), sorted
+    effective : array (coordinate,)
+        Effective number of draws, for the scale of the Kolmogorov distance.
+
+    Returns
+    -------
+    dict
+        `mean_shift` and `wasserstein` in exact standard deviations; `kolmogorov`, the largest
+        difference of the distribution functions; and `kolmogorov_p`, the probability that
+        independent draws would differ by as much.
+    """
+    pooled = values.reshape(len(values), -1)
+    spread = exact.std(axis=1, ddof=1)
+    kolmogorov = np.array([_kolmogorov(a, b) for a, b in zip(pooled, exact, strict=True)])
+    size = 1.0 / (1.0 / np.maximum(effective, 1.0) + 1.0 / exact.shape[1])
+    return {
+        "mean_shift": (pooled.mean(axis=1) - exact.mean(axis=1)) / spread,
+        "wasserstein": np.array(
+            [
+                stats.wasserstein_distance(a, b) / s
+                for a, b, s in zip(pooled, exact, spread, strict=True)
+            ]
+        ),
+        "kolmogorov": kolmogorov,
+        "kolmogorov_p": stats.kstwobign.sf(np.sqrt(size) * kolmogorov),
+    }
+
+
+def _kolmogorov(draws: Array, exact: Array) -> float:
+    """Largest difference between two empirical distribution functions; `exact` is sorted."""
+    own = np.sort(draws)
+    at = np.concatenate([own, exact])
+    ours = np.searchsorted(own, at, side="right") / own.size
+    theirs = np.searchsorted(exact, at, side="right") / exact.size
+    return float(np.max(np.abs(ours - theirs)))
+
+
+def occupancies(
+    inside: NDArray[np.bool_],
+    expected: Array,
+    effective: float,
+    expected_error: Array | float = 0.0,
+) -> dict[str, Array]:
+    """How often the draws are in each event, beside how often they should be.
+
+    Parameters
+    ----------
+    inside : array of bool (event, chain, draw)
+    expected : array (event,)
+        The exact probabilities.
+    effective : float
+        Effective number of draws, for an event whose own cannot be told.
+    expected_error : array (event,)
+        Standard errors of the exact probabilities, where these are not in closed form.
+
+    Returns
+    -------
+    dict
+        `occupancy`; `occupancy_z`, its difference from the expected one in standard errors;
+        `missed`, the share of the event's probability that the chains, each by itself, lack; and
+        `missed_worst`, what the worst chain lacks.
+    """
+    share = inside.mean(axis=2)  # (event, chain)
+    varies = np.ptp(inside.reshape(len(inside), -1).astype(np.int8), axis=1) > 0
+    size = np.full(len(inside), max(effective, 1.0))
+    if varies.any():
+        own = array_stats.ess(inside[varies].astype(float), method="mean")
+        size[varies] = np.where(np.isfinite(own), own, size[varies])
+    # Where next to no draw, or next to every one, belongs to an event, one effective draw that does
+    # not do so is one standard error.
+    variance = np.maximum(expected * (1.0 - expected), 1.0 / size) / size
+    error = np.hypot(np.sqrt(variance), expected_error)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lack = np.where(
+            expected[:, np.newaxis] > 0, np.maximum(1.0 - share / expected[:, np.newaxis], 0), 0.0
+        )
+    return {
+        "occupancy": share.mean(axis=1),
+        "occupancy_z": (share.mean(axis=1) - expected) / error,
+        "missed": lack.mean(axis=1),
+        "missed_worst": lack.max(axis=1),
+    }

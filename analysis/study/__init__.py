@@ -1,0 +1,1 @@
+"""Convergence studies that survive anything."""

@@ -1,0 +1,560 @@
+"""Does the probability of error fall at the optimal rate? A verdict on each rule of a study.
+
+No rule can do better than the optimal rate Γ in the long run, so there are three answers: a rule
+*attains* Γ within a region of practical equivalence (its error curves say so, and its allocation
+is there too), stays *below* it, or is *undecided*, and then how long an experiment would tell.
+While an allocation improves, the error falls faster and faster, and the line that is fitted to its
+logarithm overshoots: a fitted rate above Γ is then told as such, and the rule is judged by what its
+allocation can reach. Where the allocation has not changed, a rate above Γ by more than chance
+explains contradicts a theorem, so it is reported as a *fault*: of the regression or of the data.
+"""
+
+import math
+import textwrap
+import warnings
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+from tqdm import tqdm
+
+from bayes_feasible import _check
+from bayes_feasible._check import Array
+from bayes_feasible.analysis.report.tables import text_table
+from bayes_feasible.analysis.study.decay import (
+    RateRegression,
+    complaints,
+    decade_before,
+    local_exponents,
+    mean_interval,
+    sampling_diagnostics,
+    window,
+)
+from bayes_feasible.analysis.study.lower_bound import LowerBound as LowerBound
+from bayes_feasible.analysis.study.lower_bound import check as check
+from bayes_feasible.analysis.study.verdicts import (
+    ATTAINS,
+    BELOW,
+    FAULT,
+    OVERSHOOT,
+    OVERSHOT,
+    UNDECIDED,
+    UNDEFINED,
+    overshot,
+    words,
+)
+from bayes_feasible.instance import Instance
+from bayes_feasible.models.rate_regression import POWER
+from bayes_feasible.rate.rate import Rate, optimal_rate
+
+REGION = 0.05  # of practical equivalence: at least 95 % of the optimal rate
+PROBABILITY = 0.95  # of intervals, and for a verdict
+FALSE_ALARM = 0.001  # probability with which a rule at the optimal rate is called a fault
+FARTHEST = 1e4  # a rule that would need so many times the horizon is not on its way
+WIDTH = 100  # letters in a line of text
+ENOUGH = 40.0  # ΓT from which on there is something to fit
+
+_FIT = ("rhat", "ess_bulk", "ess_tail", "mcse", "divergences")
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """What the error curves say about a rate, in units of the optimal one."""
+
+    draws: Array  # of the relative rate
+    probability: float
+
+    @property
+    def mean(self) -> float:
+        return float(self.draws.mean())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """With equal tails, whatever the theorem says."""
+        tail = (1 - self.probability) / 2
+        low, high = np.quantile(self.draws, [tail, 1 - tail])
+        return float(low), float(high)
+
+    @property
+    def at_most_optimal(self) -> Array:
+        """The draws that the theorem allows; the lowest ones where it allows too few."""
+        allowed = self.draws[self.draws <= 1]
+        few = max(20, self.draws.size // 1000)
+        return allowed if allowed.size >= few else np.sort(self.draws)[:few].clip(max=1.0)
+
+
+class _Approach(NamedTuple):
+    """How an allocation comes near the optimal one."""
+
+    horizon: float
+    arrival: float  # pulls after which its efficiency is within the region
+    efficiency: float  # at the horizon
+    moved: bool  # whether it has changed, by more than the region, while the rate was fitted
+    improves: bool  # whether it still did so within the last decade
+
+    @classmethod
+    def of(cls, time: Any, efficiency: Array, unit: float, region: float) -> "_Approach":
+        moved = efficiency[-1] - efficiency[window(time, unit)][0] > region
+        improves = efficiency[-1] - efficiency[_last_decade(time)][0] > region
+        arrival = _pulls_until(time, efficiency, region)
+        end = float(efficiency[-1])
+        return cls(float(time[-1]), arrival, end, bool(moved), bool(improves))
+
+    @property
+    def arrived(self) -> bool:
+        return self.arrival <= self.horizon
+
+    @property
+    def on_its_way(self) -> bool:
+        return self.horizon < self.arrival <= FARTHEST * self.horizon
+
+
+def summarise(
+    results: xr.Dataset,
+    instance: Instance,
+    *,
+    regression: bool = True,
+    seed: int = 0,
+    progress: bool = True,
+    region: float = REGION,
+    probability: float = PROBABILITY,
+) -> xr.Dataset:
+    """What a simulation says about each rule, with a verdict.
+
+    Parameters
+    ----------
+    results : Dataset
+        From `bayes_feasible.simulate`.
+    instance : Instance
+        The one that was simulated.
+    regression : bool
+        Fit the PyMC model `rate_regression`. Without it, the verdict rests on the slope of the
+        log error over the last decade, less what the model's prior says of the polynomial factor;
+        it is quick, but takes a bend of the curve for a lower rate.
+    seed : int
+        Of the fits.
+    progress : bool
+        Show a bar over the rules.
+    region : float
+        Region of practical equivalence: a rule attains Γ if its rate is at least
+        `(1 - region) * Γ`.
+    probability : float
+        Of the intervals and the band of replicates, and for a verdict.
+
+    Returns
+    -------
+    Dataset
+        Over `rule`: the `verdict`, its `explanation`, `needs` (pulls after which an undecided rule
+        might be decided; infinite where only more replicates help), the decay `rate` with
+        `rate_lower` and `rate_upper` (nats per pull), `relative_rate` (in units of Γ) with its
+        bounds and with `bounded_lower` and `bounded_upper` (given that nothing beats Γ), `within`
+        (probability of the region, given the same), `above` (probability of a rate above Γ),
+        `local_exponent` over the last decade in units of Γ with its bounds, `final_efficiency`,
+        and the sampler's diagnostics. Over (`rule`, `time`): means and bands of `log_error`,
+        `accuracy`, `efficiency`, `distance` (total variation between the allocation and the
+        optimal one), `decay` (-log p / t) and `slope` (the local exponent over the decade
+        before), the last two in units of Γ. Over (`rule`, `chain`, `draw`): `rate_draws`, in
+        units of Γ.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+    >>> rules = {"Oracle": bf.Oracle, "Uniform": bf.Uniform}
+    >>> results = bf.simulate(instance, rules, horizon=5000, replicates=20, seed=0)
+    >>> summary = summarise(results, instance, regression=False, progress=False)
+    >>> summary.final_efficiency.sel(rule="Uniform").item() < 0.5
+    True
+    >>> summary.verdict.sel(rule="Uniform").item()
+    'below'
+    """
+    _check_results(results, instance)
+    region = _fraction("region", region)
+    probability = _fraction("probability", probability)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a rate of 0 gets its own verdict
+        optimum = optimal_rate(instance)
+    usable = 0 < optimum.value < math.inf
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # errors of 0 have no finite logarithm
+        curves = _curves(results, optimum, probability)
+    fitter = RateRegression() if regression and usable else None
+    rows, draws = [], []
+    rules = [str(name) for name in results.rule.values]
+    for name in tqdm(rules, desc="verdict", unit="rule", disable=not progress, delay=1.0):
+        one = results.sel(rule=name)
+        evidence, diagnostics, drawn = _evidence(one, optimum.value, fitter, seed, probability)
+        row = _judge(one, optimum.value, evidence, region, probability)
+        rows.append(row | diagnostics)
+        draws.append(drawn)
+    summary = xr.merge([curves, _table_of(rules, rows)])
+    if any(drawn is not None for drawn in draws):
+        summary["rate_draws"] = _stacked(rules, draws)
+    return summary.assign_attrs(
+        rate=optimum.value, rate_lower=optimum.lower, rate_upper=optimum.upper, region=region,
+        probability=probability, replicates=results.sizes["replicate"],
+        horizon=int(results.time[-1]), best=instance.problem.name(instance.best),
+        method="regression" if fitter is not None else "last decade",
+    )  # fmt: skip
+
+
+def _check_results(results: Any, instance: Any) -> None:
+    if not isinstance(instance, Instance):
+        raise ValueError(f"instance: expected an Instance, got {type(instance).__name__}")
+    if not isinstance(results, xr.Dataset):
+        raise ValueError(f"results: expected a Dataset, got {type(results).__name__}")
+    for name in ("log_error", "correct", "allocation", "efficiency"):
+        if name not in results:
+            raise ValueError(f"results: no variable {name!r}; expected what simulate returns")
+    if 0 in results.sizes.values():
+        raise ValueError(f"results: nothing is finished, the sizes are {dict(results.sizes)}")
+    arms = len(instance.problem.arms)
+    if results.sizes["arm"] != arms:
+        raise ValueError(f"results: {results.sizes['arm']} arms, but the instance has {arms}")
+    if np.isnan(results.log_error.values).any():
+        raise ValueError("results: log_error holds NaN")
+
+
+def _fraction(name: str, value: float) -> float:
+    number = _check.positive(name, value)
+    if number >= 1:
+        raise ValueError(f"{name}: expected a number between 0 and 1, got {number:g}")
+    return number
+
+
+def _curves(results: xr.Dataset, optimum: Rate, probability: float) -> xr.Dataset:
+    """Means and bands over replicates."""
+    tail = (1 - probability) / 2
+    unit = optimum.value if 0 < optimum.value < math.inf else math.nan
+    best = np.asarray(optimum.allocation)
+    curves = xr.Dataset()
+    distance = abs(results.allocation - best).sum("arm") / 2
+    measured = (results.log_error, results.efficiency, distance.rename("distance"))
+    for values in measured:
+        name = str(values.name)
+        curves[name] = values.mean("replicate")
+        curves[f"{name}_sd"] = values.std("replicate")
+        band = values.quantile([tail, 1 - tail], "replicate")
+        curves[f"{name}_lower"] = band.isel(quantile=0, drop=True)
+        curves[f"{name}_upper"] = band.isel(quantile=1, drop=True)
+    centre, low, high = _share(results.correct)
+    curves["accuracy"], curves["accuracy_lower"], curves["accuracy_upper"] = centre, low, high
+    curves["allocation"] = results.allocation.mean("replicate")
+    curves["optimal_allocation"] = ("arm", best)
+    curves["decay"] = -curves.log_error / results.time / unit
+    slopes = [
+        local_exponents(results.time, results.log_error.sel(rule=name)).mean(0) / unit
+        for name in results.rule.values
+    ]
+    curves["slope"] = (("rule", "time"), np.array(slopes))
+    return curves
+
+
+def _share(correct: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray]:
+    """The share of replicates that are right, and two standard deviations of it either way.
+
+    Wilson's form, which does not shrink to nothing where all replicates agree.
+    """
+    number, z = correct.sizes["replicate"], 2.0
+    share = correct.mean("replicate")
+    centre = (share + z**2 / (2 * number)) / (1 + z**2 / number)
+    half = np.sqrt(share * (1 - share) / number + z**2 / (4 * number**2)) * z / (1 + z**2 / number)
+    return share, (centre - half).clip(min=0.0), (centre + half).clip(max=1.0)
+
+
+def _evidence(
+    one: xr.Dataset, unit: float, fitter: RateRegression | None, seed: int, probability: float
+) -> tuple[_Evidence | None, dict[str, Any], Array | None]:
+    """What the error curves of one rule say, the sampler's diagnostics, and its draws."""
+    nothing: dict[str, Any] = dict.fromkeys(_FIT, math.nan) | {"trouble": ""}
+    if not 0 < unit < math.inf:
+        return None, nothing, None
+    time, errors = one.time.values, one.log_error.transpose("replicate", "time").values
+    late = window(time, unit)
+    if late.sum() < 2 or not np.isfinite(errors[:, late]).all():
+        return None, nothing, None
+    if fitter is None:
+        return _from_last_decade(time, errors, unit, probability), nothing, None
+    tree = fitter.fit(time[late], errors[:, late], unit, seed)
+    drawn = tree.posterior.relative_rate.transpose("chain", "draw").values
+    diagnostics = sampling_diagnostics(tree)
+    trouble = "; ".join(complaints(diagnostics))
+    return _Evidence(drawn.ravel(), probability), diagnostics | {"trouble": trouble}, drawn
+
+
+def _from_last_decade(
+    time: Any, errors: Array, unit: float, probability: float
+) -> _Evidence | None:
+    """Quantiles around the mean slope of the replicates, as if they were draws."""
+    before = decade_before(time, len(time) - 1)
+    if before is None:
+        return None
+    if len(errors) < 2:
+        return _Evidence(np.array([-1e9, 1e9]), probability)
+    slopes = local_exponents(time, errors)[:, -1] / unit
+    per_power = math.log(time[-1] / time[before]) / (time[-1] - time[before]) / unit
+    centre = slopes.mean() - POWER[0] * per_power
+    error = math.hypot(slopes.std(ddof=1) / math.sqrt(slopes.size), POWER[1] * per_power)
+    grid = stats.t.ppf((np.arange(4000) + 0.5) / 4000, slopes.size - 1)
+    return _Evidence(centre + error * grid, probability)
+
+
+def _judge(
+    one: xr.Dataset, unit: float, evidence: _Evidence | None, region: float, probability: float
+) -> dict[str, Any]:
+    """The verdict on one rule, with its figures."""
+    time, errors = one.time.values, one.log_error.transpose("replicate", "time").values
+    efficiency = one.efficiency.mean("replicate").values
+    row: dict[str, Any] = dict.fromkeys(
+        (
+            *("rate", "rate_lower", "rate_upper", "relative_rate", "relative_lower"),
+            *("relative_upper", "bounded_lower", "bounded_upper", "within", "above", "needs"),
+            *("local_exponent", "local_lower", "local_upper"),
+        ),
+        math.nan,
+    )
+    row["final_efficiency"] = float(efficiency[-1])
+    if not 0 < unit < math.inf:
+        text = "candidates tie, so Γ is 0 and no rule can do anything about it"
+        if unit > 0:
+            text = "no mistake is possible, so there is nothing to learn"
+        return row | {"verdict": UNDEFINED, "explanation": text}
+    slopes = local_exponents(time, errors)[:, -1] / unit
+    if np.isfinite(slopes).all():
+        local = mean_interval(slopes, probability)
+        row["local_exponent"], row["local_lower"], row["local_upper"] = local
+    if evidence is None:
+        text = "the error has hardly begun to fall; so many pulls would show its rate"
+        return row | _needs(max(ENOUGH / unit, 2.0 * time[-1]), text)
+    allowed, (low, high) = evidence.at_most_optimal, evidence.interval
+    tail = (1 - probability) / 2
+    row |= {
+        "rate": unit * evidence.mean, "rate_lower": unit * low, "rate_upper": unit * high,
+        "relative_rate": evidence.mean, "relative_lower": low, "relative_upper": high,
+        "bounded_lower": float(np.quantile(allowed, tail)),
+        "bounded_upper": float(np.quantile(allowed, 1 - tail)),
+        "within": float(np.mean(allowed >= 1 - region)),
+        "above": float(np.mean(evidence.draws > 1)),
+    }  # fmt: skip
+    approach = _Approach.of(time, efficiency, unit, region)
+    return row | _verdict(evidence, row["within"], approach, region)
+
+
+def _verdict(
+    evidence: _Evidence, within: float, approach: _Approach, region: float
+) -> dict[str, Any]:
+    low, high = evidence.interval
+    sure = f"{100 * evidence.probability:g} % sure"
+    if _contradicts(evidence, approach):
+        text = (
+            f"the fit gives {evidence.mean:.3f} Γ, above what any rule can reach: the regression "
+            "or the data are not to be trusted"
+        )
+        return {"verdict": FAULT, "explanation": text}
+    if within >= evidence.probability and approach.arrived:
+        worst = float(np.quantile(evidence.at_most_optimal, 1 - evidence.probability))
+        text = f"{sure} that its rate is at least {_percent(worst, math.floor)} of Γ"
+        if low > 1 and approach.moved:
+            text = f"its allocation can reach {_percent(approach.efficiency)} of Γ; "
+            text += _overshoot(evidence)
+        return {"verdict": ATTAINS, "explanation": text}
+    if high < 1 - region and not (approach.on_its_way or approach.improves):
+        return {
+            "verdict": BELOW,
+            "explanation": f"{sure} that its rate is {_percent(max(low, 0.0), math.floor)} to "
+            f"{_percent(high, math.ceil)} of Γ, and its allocation is not on the way to w*",
+        }
+    return _undecided(evidence, within, approach, region)
+
+
+def _contradicts(evidence: _Evidence, approach: _Approach) -> bool:
+    """Whether the error falls faster than the theorem allows, by neither chance nor improvement."""
+    above = float(np.quantile(evidence.draws, FALSE_ALARM)) > 1
+    return above and not (approach.moved and (approach.arrived or approach.on_its_way))
+
+
+def _overshoot(evidence: _Evidence) -> str:
+    return (
+        f"the fitted {evidence.mean:.3f} Γ overshoots, as it does while an allocation improves "
+        "and the error falls faster and faster: nothing beats Γ"
+    )
+
+
+def _undecided(
+    evidence: _Evidence, within: float, approach: _Approach, region: float
+) -> dict[str, Any]:
+    low, high = evidence.interval
+    lowest, highest = np.clip((low, high), 0.0, 1.0)  # nothing beats Γ
+    possible = f"{_percent(lowest, math.floor)} to {_percent(highest, math.ceil)}"
+    if lowest == highest:
+        possible = _percent(highest)
+    enough = _pulls_to_tell(evidence, approach.horizon, region)
+    if approach.on_its_way and (approach.arrival > enough or within >= evidence.probability):
+        text = (
+            f"its allocation can reach {_percent(approach.efficiency)} of Γ so far and still "
+            f"improves; at the pace of the last decade it is within {100 * region:g} % after so "
+            "many pulls; "
+        )
+        text += _overshoot(evidence) if low > 1 else f"the error curves fit {possible} of Γ so far"
+        return _needs(approach.arrival, text)
+    if approach.improves and not (approach.arrived or approach.on_its_way):
+        text = (
+            f"its allocation can reach {_percent(approach.efficiency)} of Γ so far, more than "
+            f"{100 * region:g} % of Γ better than a decade before: another decade would show where "
+            f"it goes; the error curves fit {possible} of Γ so far"
+        )
+        return _needs(10 * approach.horizon, text)
+    if enough > FARTHEST * approach.horizon:
+        text = f"needs more replicates: its rate may be {possible} of Γ"
+        return {"verdict": UNDECIDED, "explanation": text, "needs": math.inf}
+    text = f"its rate may be {possible} of Γ; so many pulls, or more replicates, would tell"
+    return _needs(enough, text)
+
+
+def _needs(pulls: float, why: str) -> dict[str, Any]:
+    """Undecided: about how many pulls a verdict takes, first of all, and why."""
+    needed = _round(pulls)
+    text = f"needs T ≈ {_grouped(needed)}: {why}"
+    return {"verdict": UNDECIDED, "explanation": text, "needs": needed}
+
+
+def _pulls_until(time: Any, efficiency: Array, region: float) -> float:
+    """When the allocation's efficiency would be within the region, at the last decade's pace.
+
+    The log-odds of the efficiency are extended as a straight line in log time, so that the
+    shortfall ends up falling as a power of time. At most the horizon where it is there already,
+    infinite where it does not improve.
+    """
+    late = _last_decade(time)
+    share = efficiency.clip(1e-12, 1 - 1e-12)
+    odds = np.log(share / (1 - share))
+    target = math.log((1 - region) / region)
+    if odds[-1] >= target:
+        return float(time[-1])
+    if late.sum() < 2:
+        return math.inf
+    pace = np.polyfit(np.log(time[late]), odds[late], 1)[0]
+    decades = (target - odds[-1]) / pace / math.log(10) if pace > 0 else math.inf
+    return float(time[-1]) * 10**decades if decades < 100 else math.inf
+
+
+def _last_decade(time: Any) -> Any:
+    return time >= 0.999 * time[-1] / 10
+
+
+def _pulls_to_tell(evidence: _Evidence, horizon: float, region: float) -> float:
+    """When the interval would be narrow enough, as its width falls with the root of time."""
+    low, high = evidence.interval
+    centre = min(evidence.mean, 1.0)
+    room = max(abs(centre - (1 - region)), region / 2)
+    return horizon * max(2.0, ((high - low) / 2 / room) ** 2)
+
+
+def _round(pulls: float) -> float:
+    """One leading digit, upwards: more would promise too much."""
+    power = 10.0 ** math.floor(math.log10(pulls))
+    return math.ceil(pulls / power - 1e-9) * power
+
+
+def _grouped(pulls: float) -> str:
+    """Digits that can be counted: 200,000 or 2e8."""
+    return f"{pulls:,.0f}" if pulls < 1e7 else f"{pulls:.0e}".replace("e+0", "e").replace("+", "")
+
+
+def _percent(share: float, rounding: Any = round) -> str:
+    """Whole per cents where that says enough, rounded to the safe side."""
+    digits = 1 if share > 0.9 or share < 0.1 else 0
+    return f"{rounding(100 * share * 10**digits) / 10**digits:g} %"
+
+
+def _table_of(rules: list[str], rows: list[dict[str, Any]]) -> xr.Dataset:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return xr.Dataset(
+        {name: ("rule", [row[name] for row in rows]) for name in names}, coords={"rule": rules}
+    )
+
+
+def _stacked(rules: list[str], draws: list[Array | None]) -> xr.DataArray:
+    shape = next(drawn.shape for drawn in draws if drawn is not None)
+    filled = [np.full(shape, np.nan) if drawn is None else drawn for drawn in draws]
+    return xr.DataArray(
+        np.array(filled), dims=("rule", "chain", "draw"), coords={"rule": rules}, name="rate_draws"
+    )
+
+
+def table(summary: xr.Dataset) -> str:
+    r"""The verdicts as text: figures first, then a sentence for each rule.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+    >>> results = bf.simulate(instance, {"Uniform": bf.Uniform}, horizon=5000, replicates=20)
+    >>> summary = summarise(results, instance, regression=False, progress=False)
+    >>> print(*table(summary).splitlines()[1:3], sep="\n")
+    rule     verdict  rate / Γ  95 % interval     last decade  efficiency  distance to w*  right
+    Uniform  below Γ    0.3182  0.2358 to 0.4006       0.3627      0.3760          0.6688  100 %
+    """
+    attributes = summary.attrs
+    sure = f"{100 * attributes['probability']:g} %"
+    header = [
+        "rule", "verdict", "rate / Γ", f"{sure} interval", "last decade", "efficiency",
+        "distance to w*", "right",
+    ]  # fmt: skip
+    rows = []
+    for name in summary.rule.values:
+        one = summary.sel(rule=name).isel(time=-1)
+        interval = f"{_cell(one.relative_lower)} to {_cell(one.relative_upper)}"
+        mark = f" {OVERSHOT}" if overshot(one) else ""
+        rows.append(
+            [
+                str(name),
+                words(str(one.verdict.item())),
+                _cell(one.relative_rate),
+                interval + mark if np.isfinite(one.relative_rate) else "-",
+                _cell(one.local_exponent),
+                _cell(one.efficiency),
+                _cell(one.distance),
+                f"{100 * float(one.accuracy):.0f} %",
+            ]
+        )
+    title = (
+        f"Verdict after {attributes['horizon']:,} pulls, {attributes['replicates']} replicates: "
+        f"does the error fall at the optimal rate Γ = {attributes['rate']:.6g}?"
+    )
+    body = [title, text_table(header, rows), "", *_sentences(summary)]
+    return "\n".join(body)
+
+
+def _sentences(summary: xr.Dataset) -> list[str]:
+    found = []
+    for name in summary.rule.values:
+        one = summary.sel(rule=name)
+        verdict = words(str(one.verdict.item()))
+        text = f"{name}: {verdict}: {one.explanation.item()}."
+        if one.trouble.item():
+            text += f" DO NOT TRUST THIS FIT: {one.trouble.item()}."
+        found.append(_filled(text, "  "))
+    attributes = summary.attrs
+    meaning = (
+        f"(Attains: with probability {attributes['probability']:g} or more its rate is at least "
+        f"{100 * (1 - attributes['region']):g} % of Γ, given that nothing beats Γ, and so is the "
+        "exponent of its allocation.)"
+    )
+    found.append(_filled(meaning))
+    if any(overshot(summary.sel(rule=name)) for name in summary.rule.values):
+        found.append(_filled(f"({OVERSHOT} {OVERSHOOT}.)"))
+    return found
+
+
+def _filled(text: str, indent: str = "") -> str:
+    """Lines of text, in which a number and its per cent sign stay together."""
+    joined = textwrap.fill(text.replace(" %", "\0%"), WIDTH, subsequent_indent=indent)
+    return joined.replace("\0", " ")
+
+
+def _cell(value: Any) -> str:
+    number = float(value)
+    return f"{number:.4f}" if math.isfinite(number) else "-"

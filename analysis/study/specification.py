@@ -1,0 +1,403 @@
+r"""What a study is to do, read from TOML and checked whole before anything runs.
+
+::
+
+    title = "Which dose?"
+    horizon = 100_000                 # pulls of each experiment
+    replicates = 32                   # experiments with each rule
+    checkpoints = [1000, 10_000, 100_000]   # after how many pulls to look; has a default
+    seed = 0
+
+    [instance]                        # a built-in with its parameters
+    name = "end_of_optimism"
+    alpha = 0.3
+
+    [rules.Oracle]                    # a rule by its own name,
+    [rules."BLFAIPS, true posterior"] # or by any name, with its kind and options
+    kind = "BLFAIPS"
+    eta = 1
+
+    [checks]                          # optional: samplers of PyMC against the exact answer
+    samplers = ["exact"]
+    checkpoints = [1000]
+    rule = "Oracle"                   # whose posterior; the first rule by default
+
+Instead of a built-in, ``[instance]`` may hold ``file = "drug.toml"`` (a problem file with its true
+parameters, beside the specification) or what such a file holds. ``rules = ["Oracle", "Uniform"]``
+is short for rules without options.
+"""
+
+import hashlib
+import inspect
+import json
+import math
+import os
+import tomllib
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from bayes_feasible import _check
+from bayes_feasible.commands._source import built_in
+from bayes_feasible.files.documents import KEYS as PROBLEM_KEYS
+from bayes_feasible.files.documents import _strict, build, from_document, to_document, unknown
+from bayes_feasible.files.problems import load
+from bayes_feasible.instance import Instance
+from bayes_feasible.rate.rate import optimal_rate
+from bayes_feasible.rules.catalogue import RULES
+from bayes_feasible.simulation.simulate import LONGEST, MOST_REPLICATES, _start, _times
+
+REQUIRED = ("instance", "rules", "horizon", "replicates")
+KEYS = ("title", *REQUIRED, "checkpoints", "seed", "checks")
+CHECK_KEYS = ("samplers", "checkpoints", "rule", "draws", "chains")
+
+DEFAULT = """\
+title = "End of Optimism: does the probability of error fall at the optimal rate?"
+horizon = 100_000
+replicates = 48
+seed = 0
+
+[instance]
+name = "end_of_optimism"
+alpha = 0.3
+
+[rules.Oracle]
+
+[rules.BestResponse]
+
+[rules."BLFAIPS, true posterior"]
+kind = "BLFAIPS"
+eta = 1.0
+
+[rules."BLFAIPS, paper"]
+kind = "BLFAIPS"
+eta = "paper"
+
+[rules.TopTwo]
+
+[rules.LinearThompson]
+
+[rules.Uniform]
+
+[checks]
+samplers = ["exact", "exact_step", "smc_graded", "slice"]
+checkpoints = [1000]
+"""
+
+
+@dataclass(frozen=True)
+class RuleChoice:
+    """A rule under the name the study gives it."""
+
+    name: str
+    kind: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def maker(self) -> Callable[..., Any]:
+        """What `simulate` takes as a rule."""
+        return partial(RULES[self.kind], **self.options) if self.options else RULES[self.kind]
+
+    def document(self) -> dict[str, Any]:
+        """Kind and options, as in the file."""
+        return {"kind": self.kind, **dict(sorted(self.options.items()))}
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Which samplers meet which posteriors: those of one rule's first replicate."""
+
+    samplers: tuple[str, ...]
+    checkpoints: tuple[int, ...]
+    rule: str
+    draws: int = 1000
+    chains: int = 4
+
+    def document(self) -> dict[str, Any]:
+        """All of it, as in the file."""
+        return {key: _plain(getattr(self, key)) for key in CHECK_KEYS}
+
+
+@dataclass(frozen=True)
+class Specification:
+    """A study, checked: an instance, rules, and how long and how often they run.
+
+    Attributes
+    ----------
+    instance : Instance
+    source : dict
+        Where the instance comes from: a built-in's name and parameters, or all of its content.
+    rules : tuple of RuleChoice
+    horizon, replicates, seed : int
+    checkpoints : tuple of int
+    checks : Checks or None
+    title : str
+    """
+
+    instance: Instance
+    source: dict[str, Any]
+    rules: tuple[RuleChoice, ...]
+    horizon: int
+    replicates: int
+    checkpoints: tuple[int, ...]
+    seed: int = 0
+    checks: Checks | None = None
+    title: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """The specification as a table with nothing left to a default or to another file."""
+        document: dict[str, Any] = {
+            "title": self.title,
+            "horizon": self.horizon,
+            "replicates": self.replicates,
+            "checkpoints": list(self.checkpoints),
+            "seed": self.seed,
+            "instance": self.source,
+            "rules": {rule.name: rule.document() for rule in self.rules},
+        }
+        if self.checks is not None:
+            document["checks"] = self.checks.document()
+        return document
+
+    def toml(self) -> str:
+        """A file that `read` takes for the same study, wherever it lies."""
+        return tomli_w.dumps(self.document())
+
+    def meaning(self) -> dict[str, Any]:
+        """What the results depend on, as JSON: the instance's content, whatever its source."""
+        document = _strict(self.document()) | {"instance": to_document(self.instance, strict=True)}
+        return {key: value for key, value in document.items() if key != "title"}
+
+    @cached_property
+    def hash(self) -> str:
+        """A checksum of what the results depend on."""
+        return digest(self.meaning())
+
+    @property
+    def times(self) -> np.ndarray:
+        """The checkpoints as `simulate` takes them."""
+        return np.array(self.checkpoints, dtype=np.int64)
+
+    def rule(self, name: str) -> RuleChoice:
+        """The rule of this name."""
+        return next(rule for rule in self.rules if rule.name == name)
+
+
+def digest(document: Any) -> str:
+    """A checksum of a JSON document in which 1 and 1.0 are the same number.
+
+    >>> digest({"eta": 1}) == digest({"eta": 1.0}) != digest({"eta": 2})
+    True
+    """
+    text = json.dumps(_canonical(document), ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return [[key, _canonical(item)] for key, item in value.items()]  # in their order
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def default() -> Specification:
+    """The study that runs where none is given: End of Optimism."""
+    return parse(tomllib.loads(DEFAULT))
+
+
+def read(path: str | os.PathLike[str]) -> Specification:
+    """A specification from a TOML file; mistakes are told with the path in front."""
+    file = Path(path)
+    if file.is_dir():
+        raise ValueError(f"{file}: expected a TOML file, this is a folder")
+    if not file.exists():
+        raise FileNotFoundError(f"{file}: no such file")
+    try:
+        text = _check.no_device(file).read_bytes().decode("utf-8-sig")
+        return parse(tomllib.loads(text), file.parent)
+    except RecursionError:
+        raise ValueError(f"{file}: values are nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: expected text in UTF-8 ({error})") from error
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def parse(document: Mapping[str, Any], folder: str | os.PathLike[str] = ".") -> Specification:
+    """A specification from a table such as `tomllib` gives.
+
+    Parameters
+    ----------
+    document : dict
+        As the file. `instance` may also be an `Instance`.
+    folder : path
+        Where the path of a problem file starts.
+
+    Raises
+    ------
+    ValueError
+        If something is missing, unknown (with the nearest known name) or impossible.
+
+    Examples
+    --------
+    >>> parse({"instance": {"name": "soare"}, "rules": ["orcale"], "horizon": 9, "replicates": 1})
+    Traceback (most recent call last):
+        ...
+    ValueError: rules: unknown rule 'orcale'; did you mean 'Oracle'?
+    """
+    if not isinstance(document, Mapping):
+        raise ValueError(f"expected a table of {', '.join(KEYS)}, got {type(document).__name__}")
+    _only("", document, KEYS)
+    for key in REQUIRED:
+        if key not in document:
+            raise ValueError(f"{key}: missing")
+    title = document.get("title", "")
+    if not isinstance(title, str):
+        raise ValueError(f"title: expected a text, got {title!r}")
+    horizon = _check.count("horizon", document["horizon"], most=LONGEST)
+    replicates = _check.count("replicates", document["replicates"], most=MOST_REPLICATES)
+    seed = _check.count("seed", document.get("seed", 0), least=0)
+    times = tuple(map(int, _times(document.get("checkpoints"), horizon)))
+    # All names first, which is quick; then what has to be built to be checked.
+    rules = _rules(document["rules"])
+    checks = _checks(document["checks"], rules, times) if "checks" in document else None
+    instance, source = _instance(document["instance"], Path(folder))
+    _require_rate(instance)
+    for rule in rules:
+        _start(rule.name, rule.maker, instance, 0)
+    return Specification(
+        instance, source, rules, horizon, replicates, times, seed, checks, title
+    )  # fmt: skip
+
+
+def _instance(value: Any, folder: Path) -> tuple[Instance, dict[str, Any]]:
+    """The instance, and where it comes from in a form that needs no other file."""
+    if isinstance(value, Instance):
+        return value, to_document(value)
+    if not isinstance(value, Mapping):
+        raise ValueError(f"instance: expected a table with name or file, got {value!r}")
+    try:
+        if "name" in value:
+            parameters = {key: item for key, item in value.items() if key != "name"}
+            return built_in(value["name"], parameters), dict(value)
+        if "file" in value:
+            _only("", value, ("file",))
+            if not isinstance(value["file"], str):
+                raise ValueError(f"file: expected a path, got {value['file']!r}")
+            loaded = load(folder / value["file"])
+        else:
+            _only("", value, ("name", "file", *PROBLEM_KEYS))
+            if "arms" not in value:
+                raise ValueError("expected name, file or arms")
+            loaded = build(from_document(dict(value)))
+    except ValueError as error:
+        raise ValueError(f"instance: {error}") from error
+    if not isinstance(loaded, Instance):
+        raise ValueError("instance: the true parameters are needed, but there is no theta_reward")
+    return loaded, to_document(loaded)
+
+
+def _require_rate(instance: Instance) -> None:
+    """Refuse an instance on which there is nothing to find out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a tie, which is told here
+        rate = optimal_rate(instance).value
+    if not 0 < rate < math.inf:
+        why = "two candidates tie" if rate == 0 else "no mistake is possible"
+        raise ValueError(f"instance: the optimal rate is {rate:g} ({why}): nothing to study")
+
+
+def _rules(value: Any) -> tuple[RuleChoice, ...]:
+    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+        if len(set(value)) < len(value):
+            raise ValueError(f"rules: expected distinct names, got {list(value)}")
+        value = {name: {} for name in value}
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError(f"rules: expected a table for each rule, at least one, got {value!r}")
+    return tuple(_rule(str(name), options) for name, options in value.items())
+
+
+def _rule(name: str, value: Any) -> RuleChoice:
+    if not name or not name.isprintable():
+        raise ValueError(f"rules: expected a name that can be printed, got {name!r}")
+    if not isinstance(value, Mapping):
+        raise ValueError(f"rules.{name}: expected a table of options, got {value!r}")
+    options = dict(value)
+    kind = options.pop("kind", name)
+    if not isinstance(kind, str) or kind not in RULES:
+        where = f"rules.{name}: kind" if "kind" in value else "rules"
+        raise ValueError(f"{where}: {unknown('rule', kind, RULES)}")
+    known = [
+        parameter
+        for parameter in inspect.signature(RULES[kind]).parameters
+        if parameter not in ("problem", "seed")
+    ]
+    _only(f"rules.{name}: ", options, known, f"option of {kind}")
+    return RuleChoice(name, kind, options)
+
+
+def _checks(value: Any, rules: tuple[RuleChoice, ...], times: tuple[int, ...]) -> Checks:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"checks: expected a table, got {value!r}")
+    _only("checks: ", value, CHECK_KEYS)
+    names = [rule.name for rule in rules]
+    rule = value.get("rule", names[0])
+    if rule not in names:
+        raise ValueError(f"checks: {unknown('rule', rule, names)}")
+    if "checkpoints" not in value:
+        raise ValueError("checks: checkpoints: missing")
+    try:
+        wanted = tuple(map(int, _times(value["checkpoints"], times[-1])))
+    except ValueError as error:
+        raise ValueError(f"checks: {error}") from error
+    for time in wanted:
+        if time not in times:
+            raise ValueError(
+                f"checks: checkpoints: {time} is none of the study's, {', '.join(map(str, times))}"
+            )
+    return Checks(
+        _samplers(value.get("samplers")),
+        wanted,
+        rule,
+        _check.count("checks: draws", value.get("draws", Checks.draws)),
+        _check.count("checks: chains", value.get("chains", Checks.chains), least=2),
+    )
+
+
+def _samplers(value: Any) -> tuple[str, ...]:
+    """Names of samplers that the scoreboard knows; its quick ones where none are given."""
+    known, quick = known_samplers()
+    if value is None:
+        return quick
+    if not isinstance(value, list | tuple) or not value:
+        raise ValueError(f"checks: samplers: expected a list of names, got {value!r}")
+    for name in value:
+        if name not in known:
+            raise ValueError(f"checks: samplers: {unknown('sampler', name, known)}")
+    if len(set(value)) < len(value):
+        raise ValueError(f"checks: samplers: expected distinct names, got {list(value)}")
+    return tuple(value)
+
+
+def known_samplers() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """All samplers of the scoreboard, and the quick ones."""
+    from bayes_feasible.analysis.samplers import sample
+
+    return tuple(sample.SAMPLERS), tuple(sample.QUICK)
+
+
+def _only(where: str, table: Mapping[str, Any], known: Iterable[str], what: str = "key") -> None:
+    for key in table:
+        if key not in known:
+            raise ValueError(f"{where}{unknown(what, key, known)}")
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

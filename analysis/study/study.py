@@ -1,0 +1,459 @@
+"""A study: rules on an instance, many times over, and the verdict; never losing work.
+
+The work is cut into parts, each written whole with a checksum as soon as it is computed. The
+same call again goes on where the last one stopped, however it stopped, and ends with the same
+bits as an undisturbed one, wherever the parts were computed.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from tqdm import tqdm
+
+import bayes_feasible
+from bayes_feasible import _check
+from bayes_feasible._interrupt import heeded
+from bayes_feasible.alternative.alternative import Alternative
+from bayes_feasible.analysis.study import executors, optimum, specification
+from bayes_feasible.analysis.study.executors import Result, Unfinished
+from bayes_feasible.analysis.study.folder import FIGURES, StudyFolder, locked
+from bayes_feasible.analysis.study.parts import (
+    Part,
+    Work,
+    checksum,
+    cut,
+    from_bytes,
+    key_of,
+    to_dataset,
+    to_memory,
+)
+from bayes_feasible.analysis.study.specification import Checks, Specification, digest
+from bayes_feasible.files.documents import to_document
+from bayes_feasible.posterior import Posterior
+from bayes_feasible.simulation.simulate import Environment, Replicate, _dataset, _replicate, _start
+
+WORTH_PROCESSES = 4_000_000  # rounds still to do: a process takes a second or two to start
+TIMINGS = ("seconds", "compile_seconds", "ess_per_second")  # of samplers, never twice the same
+VERDICT_CODE = (
+    "analysis.study.convergence",
+    "analysis.study.verdicts",
+    "analysis.study.decay",
+    "models.rate_regression",
+)
+FIGURE_DATA = ("summary.nc", "scoreboard.nc")
+
+
+@dataclass(frozen=True)
+class Study:
+    """A finished study.
+
+    Attributes
+    ----------
+    folder : Path
+    specification : Specification
+    results : Dataset
+        What `simulate` gives.
+    optimum : Dataset
+        See `bayes_feasible.analysis.study.optimum.optimum`.
+    summary : Dataset or None
+        The verdict on each rule, see `bayes_feasible.analysis.study.convergence`.
+    scoreboard : dict of int to Dataset
+        For each checkpoint of the checks, see `bayes_feasible.analysis.samplers.scoreboard`.
+    files : list of Path
+        What there is to read in the folder.
+    computed, reused : int
+        Parts computed by this call, and found finished.
+    notes : list of str
+        What the user should know, such as parts that were damaged.
+    """
+
+    folder: Path
+    specification: Specification
+    results: xr.Dataset
+    optimum: xr.Dataset
+    summary: xr.Dataset | None
+    scoreboard: dict[int, xr.Dataset]
+    files: list[Path]
+    computed: int = 0
+    reused: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def tables(self) -> str:
+        """The study as text, the verdict last."""
+        texts = [self.specification.title] if self.specification.title else []
+        texts.append(optimum.tables(self.optimum))
+        texts += [self._sampler_table(time) for time in self.scoreboard]
+        if self.summary is not None:
+            from bayes_feasible.analysis.study import convergence
+
+            texts.append(convergence.table(self.summary))
+        return "\n\n".join(texts)
+
+    def _sampler_table(self, time: int) -> str:
+        from bayes_feasible.analysis.samplers import scoreboard
+
+        rule = self.specification.checks.rule if self.specification.checks else ""
+        return (
+            f"Samplers of the alternative set after {time:,} pulls of {rule}\n"
+            + scoreboard.table(self.scoreboard[time])
+        )
+
+
+def study(
+    specification: Any = None,
+    out: str | os.PathLike[str] = "study",
+    *,
+    workers: int | None = None,
+    dask: str | None = None,
+    restart: bool = False,
+    extend: bool = False,
+    only_results: bool = False,
+    progress: bool | None = None,
+) -> Study:
+    """Run a study, or go on with it, and draw its conclusions.
+
+    Parameters
+    ----------
+    specification : path, dict or Specification, optional
+        What to do, see `bayes_feasible.analysis.study.specification`; End of Optimism by default.
+    out : path
+        The study's folder: new, empty, or with the same study in it, which is then continued.
+    workers : int, optional
+        Local processes; by default one a core, for work that is worth it.
+    dask : str, optional
+        Compute on Dask instead: the address of a scheduler, or "local:N".
+    restart : bool
+        Give up what is in the folder, were it of another specification.
+    extend : bool
+        If the specification has changed, keep the parts that still apply: those of the same
+        instance, rule, checkpoints and seed.
+    only_results : bool
+        Compute and combine the parts, and leave checks, verdict, figures and report for later.
+    progress : bool, optional
+        Whether to show progress bars; by default on a terminal.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    ValueError
+        If the specification is wrong, or the folder holds another study.
+    Unfinished
+        If workers died again and again, or the disk is full; finished parts are kept.
+    KeyboardInterrupt
+        On Ctrl-C, with a message on how to go on; finished parts are kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> specification = {
+    ...     "instance": {"name": "end_of_optimism", "alpha": 0.3},
+    ...     "rules": ["Oracle", "Uniform"],
+    ...     "horizon": 100,
+    ...     "replicates": 2,
+    ... }
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first = study(specification, folder, workers=1, only_results=True)
+    ...     again = study(specification, folder, workers=1, only_results=True)
+    >>> first.computed, again.computed, again.results.identical(first.results)
+    (2, 0, True)
+    >>> list(again.results.data_vars)
+    ['recommended', 'correct', 'log_error', 'allocation', 'efficiency']
+    """
+    wanted = specified(specification)
+    workers = None if workers is None else _check.count("workers", workers)
+    if dask is not None:
+        executors.check_dask(dask)
+        if workers is not None:
+            raise ValueError("workers: a Dask cluster has its own; choose one of workers and dask")
+    if restart and extend:
+        raise ValueError("restart: it gives up what extend would keep; choose one")
+    show = sys.stderr.isatty() if progress is None else progress
+    path = _check.path("out", out)
+    if os.path.lexists(path) and not path.is_dir():
+        raise ValueError(f"out: expected a folder, {path} is a file")
+    with locked(path):
+        folder = StudyFolder(path, wanted, restart=restart, extend=extend)
+        parts = cut(wanted)
+        try:
+            with heeded():
+                computed = _compute(folder, parts, workers, dask, show)
+                found = _conclude(folder, parts, only_results, show)
+            return replace(found, computed=computed, reused=len(parts) - computed)
+        except KeyboardInterrupt as error:
+            raise type(error)(f"interrupted: {_standing(folder, parts)}") from error
+        except (OSError, Unfinished) as error:
+            raise Unfinished(f"{error}: {_standing(folder, parts)}") from error
+
+
+def specified(value: Any) -> Specification:
+    """A checked specification from whatever describes it."""
+    if value is None:
+        return specification.default()
+    if isinstance(value, Specification):
+        return value
+    if isinstance(value, Mapping):
+        return specification.parse(value)
+    if isinstance(value, str | os.PathLike):
+        return specification.read(value)
+    raise ValueError(
+        f"specification: expected a path, a dict or a Specification, got {type(value).__name__}"
+    )
+
+
+def _standing(folder: StudyFolder, parts: list[Part]) -> str:
+    on_disk = folder.parts.keys_on_disk()  # an interruption may come before a new one is noted
+    finished = sum(part.key in on_disk for part in parts)
+    return (
+        f"{finished} of {len(parts)} parts are finished and kept in {folder.path}; "
+        "the same command again goes on from there"
+    )
+
+
+def _compute(
+    folder: StudyFolder,
+    parts: list[Part],
+    workers: int | None,
+    dask: str | None,
+    show: bool,
+) -> int:
+    """Compute and write the parts that are missing; how many."""
+    wanted = folder.specification
+    folder.parts.remove_all_but({part.key for part in parts} | set(_check_keys(wanted).values()))
+    missing = {part.key: Work.of(wanted, part) for part in parts if part.key not in folder.parts}
+    if not missing:
+        return 0
+    work = list(missing.values())
+    rounds = wanted.horizon * sum(each.part.size for each in work)
+    if dask is None or executors.local_workers(dask) is not None:
+        _compile(work, show)
+    results = _executor(work, rounds, workers, dask)
+    total = wanted.horizon * wanted.replicates * len(wanted.rules)
+    with closing(results), _bar("study", total, "round", show, total - rounds) as bar:
+        for part, replicates in results:
+            folder.parts.write(part.stem, part.key, to_dataset(missing[part.key], replicates))
+            bar.update(wanted.horizon * part.size)
+    return len(work)
+
+
+def _executor(
+    work: list[Work], rounds: int, workers: int | None, dask: str | None
+) -> Generator[Result]:
+    if dask is not None:
+        return executors.on_dask(work, dask)
+    if workers is None:
+        workers = min(os.cpu_count() or 1, len(work)) if rounds > WORTH_PROCESSES else 1
+    if workers == 1:
+        return executors.here(work)
+    return executors.on_processes(work, workers)
+
+
+def _compile(work: list[Work], show: bool) -> None:
+    """Play one round of each rule, which compiles it once for all workers."""
+    rules = {each.rule.name: each for each in work}
+    with _bar("compile", len(rules), "rule", show) as bar:
+        for name, each in rules.items():
+            seed = np.random.SeedSequence(each.seed)
+            once = np.ones(1, dtype=np.int64)
+            _replicate(each.instance, name, each.rule.maker, once, seed)
+            bar.update()
+
+
+def _bar(title: str, total: int, unit: str, show: bool, initial: int = 0) -> tqdm:
+    """A progress bar with rate and time left; a line now and then where there is no terminal."""
+    terminal = sys.stderr.isatty()
+    return tqdm(
+        total=total, initial=initial, desc=title, unit=f" {unit}s", unit_scale=True,
+        disable=not show, delay=2.0 if terminal else 20.0, mininterval=0.1 if terminal else 20.0,
+        smoothing=0.05,
+    )  # fmt: skip
+
+
+def _results(folder: StudyFolder, parts: list[Part]) -> tuple[xr.Dataset, str]:
+    """The results of all parts as one Dataset, and the checksum of the parts it is made of."""
+    origin = digest([path.name for path in folder.parts.paths(part.key for part in parts)])
+    return _output(folder, "results.nc", origin, lambda: _combine(folder, parts)), origin
+
+
+def _combine(folder: StudyFolder, parts: list[Part]) -> xr.Dataset:
+    wanted = folder.specification
+    finished: dict[str, dict[int, Replicate]] = {rule.name: {} for rule in wanted.rules}
+    for part in parts:
+        for i, replicate in enumerate(from_bytes(folder.parts.read(part.key))):
+            finished[part.rule][part.first + i] = replicate
+    dataset = _dataset(wanted.instance, finished, wanted.times, wanted.replicates, wanted.seed)
+    return dataset.assign_attrs(study=wanted.hash)
+
+
+def _output(
+    folder: StudyFolder, name: str, origin: str, make: Callable[[], xr.Dataset]
+) -> xr.Dataset:
+    """A Dataset as its file holds it."""
+    return to_memory(_kept(folder, name, origin, make))
+
+
+def _kept(folder: StudyFolder, name: str, origin: str, make: Callable[[], xr.Dataset]) -> bytes:
+    """The content of a file, made only if there is none of the same origin."""
+    content = folder.kept(name, origin)
+    return folder.keep(name, make(), origin) if content is None else content
+
+
+def _conclude(folder: StudyFolder, parts: list[Part], only_results: bool, show: bool) -> Study:
+    """Combine the parts and draw the conclusions, re-using what was made of the same parts."""
+    wanted = folder.specification
+    results, origin = _results(folder, parts)
+    best = _output(
+        folder, "optimum.nc", origin, lambda: optimum.optimum(wanted.instance, wanted.checkpoints)
+    )
+    summary, boards = None, {}
+    if not only_results:
+        boards = _scoreboards(folder, show)
+        made_from = digest([origin, _code(*VERDICT_CODE)])
+        summary = _output(
+            folder, "summary.nc", made_from, lambda: _summarise(results, wanted, show)
+        )
+        _figures(folder, summary, boards)
+        _report(folder.path)
+    return Study(
+        folder.path, wanted, results, best, summary, boards, folder.files(), notes=folder.notes
+    )
+
+
+def _summarise(results: xr.Dataset, wanted: Specification, show: bool) -> xr.Dataset:
+    from bayes_feasible.analysis.study import convergence
+
+    return convergence.summarise(results, wanted.instance, seed=_seed(wanted), progress=show)
+
+
+def _seed(wanted: Specification) -> int:
+    """A seed that PyMC takes, whatever the size of the study's."""
+    return int(np.random.SeedSequence(wanted.seed).generate_state(1)[0])
+
+
+def _figures(folder: StudyFolder, summary: xr.Dataset, boards: dict[int, xr.Dataset]) -> None:
+    """Draw the figures, unless they are there as they would be drawn."""
+    sources = [folder.outputs[name]["sha256"] for name in FIGURE_DATA if name in folder.outputs]
+    made_from = digest([*sources, _code("analysis.report.figures")])
+    drawn = [name for name in folder.outputs if name.startswith(f"{FIGURES}/")]
+    if not drawn or any(folder.kept(name, made_from) is None for name in drawn):
+        paths = _draw(summary, boards, folder.specification, folder.path / FIGURES)
+        folder.keep_files(paths, made_from, instead_of=drawn)
+
+
+def _code(*modules: str) -> str:
+    """A checksum of modules: what they make is made again when they have changed."""
+    specs = [find_spec(f"bayes_feasible.{name}") for name in modules]
+    paths = [Path(spec.origin) for spec in specs if spec is not None and spec.origin]
+    return digest([bayes_feasible.__version__, *(checksum(path.read_bytes()) for path in paths)])
+
+
+def _draw(
+    summary: xr.Dataset, boards: dict[int, xr.Dataset], wanted: Specification, path: Path
+) -> list[Path]:
+    from bayes_feasible.analysis.report import figures
+
+    path.mkdir(exist_ok=True)
+    return figures.draw_study(summary, wanted.instance, path, boards)
+
+
+def _report(path: Path) -> Path:
+    from bayes_feasible.analysis.report import report
+
+    return report.write(path)
+
+
+def _scoreboards(folder: StudyFolder, show: bool) -> dict[int, xr.Dataset]:
+    """The samplers' scores at each checkpoint of the checks, and all of them in one file."""
+    wanted = folder.specification
+    keys = _check_keys(wanted)
+    if wanted.checks is None:
+        return {}
+    if any(key not in folder.parts for key in keys.values()):
+        for time, posterior in posteriors(wanted, wanted.checks.rule, wanted.checks.checkpoints):
+            if keys[time] not in folder.parts:
+                board = _score(posterior, wanted, wanted.checks, show)
+                folder.parts.write(f"check-{time:09d}", keys[time], board)
+    boards = {time: to_memory(folder.parts.read(key)) for time, key in keys.items()}
+    origin = digest([path.name for path in folder.parts.paths(keys.values())])
+    _kept(folder, "scoreboard.nc", origin, lambda: _stack(boards))
+    return boards
+
+
+def _score(posterior: Posterior, wanted: Specification, checks: Checks, show: bool) -> xr.Dataset:
+    """The samplers' scores but for their speed, so that the same study gives the same bytes."""
+    from bayes_feasible.analysis.samplers import scoreboard
+
+    board = scoreboard.scoreboard(
+        posterior,
+        Alternative(wanted.instance.problem, wanted.instance.best),
+        checks.samplers,
+        draws=checks.draws,
+        chains=checks.chains,
+        seed=_seed(wanted),
+        progress=show,
+    )
+    return board.assign({name: xr.full_like(board[name], np.nan) for name in TIMINGS})
+
+
+def _stack(boards: dict[int, xr.Dataset]) -> xr.Dataset:
+    return xr.concat(list(boards.values()), xr.DataArray(list(boards), dims="time", name="time"))
+
+
+def _check_keys(wanted: Specification) -> dict[int, str]:
+    """The keys of the checks' files, by checkpoint."""
+    if wanted.checks is None:
+        return {}
+    causes = {
+        "instance": to_document(wanted.instance, strict=True),
+        "rule": wanted.rule(wanted.checks.rule).document(),
+        "seed": wanted.seed,
+        "checks": {k: v for k, v in wanted.checks.document().items() if k != "checkpoints"},
+    }
+    return {time: key_of(causes | {"time": time}) for time in wanted.checks.checkpoints}
+
+
+def posteriors(
+    wanted: Specification, name: str, times: Sequence[int], replicate: int = 0
+) -> Iterator[tuple[int, Posterior]]:
+    """The posteriors that a rule had at some times of a replicate, which is played again.
+
+    Parameters
+    ----------
+    wanted : Specification
+    name : str
+        Of the rule.
+    times : rising whole numbers
+    replicate : int
+
+    Examples
+    --------
+    >>> wanted = specified(
+    ...     {
+    ...         "instance": {"name": "end_of_optimism", "alpha": 0.3},
+    ...         "rules": ["Oracle"],
+    ...         "horizon": 100,
+    ...         "replicates": 2,
+    ...     }
+    ... )
+    >>> {time: posterior.pulls for time, posterior in posteriors(wanted, "Oracle", [10, 100])}
+    {10: 10, 100: 100}
+    """
+    own, rewards, costs = (
+        np.random.SeedSequence(wanted.seed, spawn_key=(replicate, i)) for i in range(3)
+    )
+    rule = _start(name, wanted.rule(name).maker, wanted.instance, own)
+    environment = Environment(wanted.instance, rewards, costs)
+    for before, time in pairwise([0, *times]):
+        environment.play(rule, time - before)
+        yield time, rule.posterior

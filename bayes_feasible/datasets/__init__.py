@@ -1,0 +1,1 @@
+"""Real data: MovieLens ratings and IMDb scores."""

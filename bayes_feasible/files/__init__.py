@@ -1,0 +1,1 @@
+"""Problems, histories and everything else on disk."""

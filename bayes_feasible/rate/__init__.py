@@ -1,0 +1,1 @@
+"""The optimal rate, exponents and designs."""

@@ -1,0 +1,152 @@
+r"""Compiled solver for the D-optimal design, which is G-optimal too, on plain arrays.
+
+The weights that maximise :math:`\log\det V_w` on the simplex also minimise the largest
+:math:`x^\top V_w^{-1} x`, which is then the rank of the arms (Kiefer and Wolfowitz 1960). Up to
+scale they solve
+
+.. math:: \min_w \sum_x w_x - \log\det V_w \quad\text{with}\quad w \ge 0 .
+"""
+
+import numpy as np
+from numba import njit
+
+from bayes_feasible.rate.interior import longest_step, moved
+from bayes_feasible.rate.maximin import lowest
+from bayes_feasible.span import (
+    INNER,
+    cholesky,
+    cholesky_solve,
+    coordinates,
+    dot,
+    largest,
+    total,
+    triangle,
+    whiten,
+)
+
+TARGET = 1e-9  # relative gap between value and rank aimed at
+NEGLIGIBLE = 1e-8  # shares below this are tried at zero
+WARM_UP = 20  # multiplicative steps on all arms before the first working set
+GROWTH = 8  # least number of arms that join the working set
+
+
+@njit(cache=True, error_model="numpy")
+def leverages(arms, weights):
+    r"""Whitened arms and their squared lengths :math:`x^\top V_w^{-1} x`."""
+    lower, order = triangle(arms, weights)
+    white = whiten(lower, order, arms)
+    leverage = np.empty(arms.shape[0])
+    for i in range(arms.shape[0]):
+        leverage[i] = dot(white[i], white[i])
+    return white, leverage
+
+
+@njit(**INNER)
+def _direction(factor, leverage, weights, arm_dual, center, before, arm_before):
+    """Newton step towards weight times multiplier = center, with second-order correction."""
+    aim, right = np.empty_like(weights), np.empty_like(weights)
+    for i in range(weights.size):
+        aim[i] = (center - before[i] * arm_before[i]) / weights[i]
+        right[i] = leverage[i] - 1 + aim[i]
+    step = cholesky_solve(factor, right)
+    for i in range(weights.size):
+        aim[i] -= arm_dual[i] + arm_dual[i] / weights[i] * step[i]
+    return step, aim
+
+
+@njit(cache=True, error_model="numpy")
+def interior_point(arms, weights, arm_dual, aim):
+    """Mehrotra's method on a working set, until the largest leverage is near the rank."""
+    number, rank = arms.shape
+    for _ in range(100):
+        white, leverage = leverages(arms, weights)
+        if largest(leverage) * total(weights) <= (1 + aim) * rank:
+            break
+        matrix = np.empty((number, number))
+        for i in range(number):
+            for j in range(i + 1):
+                matrix[i, j] = dot(white[i], white[j]) ** 2
+            matrix[i, i] += arm_dual[i] / weights[i]
+        cholesky(matrix)
+        center = dot(arm_dual, weights) / number
+        rest = np.zeros(number)
+        step, arm_step = _direction(matrix, leverage, weights, arm_dual, 0.0, rest, rest)
+        primal = min(1.0, longest_step(weights, step))
+        other = min(1.0, longest_step(arm_dual, arm_step))
+        ahead = dot(moved(arm_dual, other, arm_step), moved(weights, primal, step)) / number
+        reduction = max(1e-4, (ahead / center) ** 3, 0.1 * aim * rank / number / center)
+        center *= min(1.0, reduction)
+        step, arm_step = _direction(matrix, leverage, weights, arm_dual, center, step, arm_step)
+        weights = moved(weights, min(1.0, 0.95 * longest_step(weights, step)), step)
+        arm_dual = moved(arm_dual, min(1.0, 0.95 * longest_step(arm_dual, arm_step)), arm_step)
+    return weights, arm_dual
+
+
+def d_optimal(arms, basis, target):
+    """The optimal weights and the largest leverage under them.
+
+    Parameters
+    ----------
+    arms : array (arm, rank)
+        Of full column rank.
+    basis : array (rank,)
+        Arms that span the space.
+    target : float
+        Relative difference between the largest leverage and the rank at which to stop.
+    """
+    number, rank = arms.shape
+    weights = np.full(number, 1 / number)
+    for _ in range(WARM_UP):
+        weights = weights * leverages(arms, weights)[1] / rank
+    inside = np.zeros(number, np.bool_)
+    inside[basis] = True
+    inside[lowest(-weights, ~inside, GROWTH + 3 * rank)] = True
+    a = np.flatnonzero(inside)
+    some, aim = weights[a] + 0.1 / a.size, 1e-1
+    some *= rank / some.sum()
+    arm_dual = 0.1 * rank / a.size / some
+    best, value = weights, np.inf
+    for _ in range(200):
+        some, arm_dual = interior_point(arms[a], some, arm_dual, aim)
+        weights = np.zeros(number)
+        weights[a] = some / some.sum()
+        leverage = leverages(arms, weights)[1]
+        if leverage.max() < value:
+            best, value = weights, leverage.max()
+        if value <= (1 + target) * rank:
+            break
+        gap = value / rank - 1
+        outer = ~inside & (leverage > (1 - min(0.1, gap)) * rank)
+        newcomers = lowest(-leverage, outer, max(GROWTH, a.size // 2))
+        if newcomers.size == 0:
+            if aim <= target:
+                break
+            aim = max(target, min(aim, 1e-3 * gap))
+            continue
+        entry = 0.02 * min(1.0, gap) * rank / a.size
+        a = np.concatenate((a, newcomers))
+        inside[newcomers] = True
+        some = np.concatenate((some, np.full(newcomers.size, entry / 0.3)))
+        arm_dual = np.concatenate((arm_dual, np.full(newcomers.size, 0.3)))
+        aim = max(target, min(aim, 0.05 * gap))
+    return best, value
+
+
+def g_optimal_shares(vectors, rank):
+    """The shares of the arms, few of them positive, and the largest leverage under them.
+
+    Parameters
+    ----------
+    vectors : array (arm, feature)
+    rank : int
+        Of the vectors.
+    """
+    reduced, _, basis, _ = coordinates(vectors, vectors[:0], rank)
+    weights, value = d_optimal(reduced, basis, TARGET)
+    sparse = np.where(weights > NEGLIGIBLE, weights, 0.0)
+    sparse /= sparse.sum()
+    if np.linalg.matrix_rank(reduced[sparse > 0]) == rank:
+        sparse_value = leverages(reduced, sparse)[1].max()
+        if sparse_value <= max(value, (1 + 2 * TARGET) * rank):
+            weights, value = sparse, sparse_value
+    return weights, max(float(value), float(rank))

@@ -1,0 +1,1 @@
+"""Sampling rules, one file each."""

@@ -1,0 +1,75 @@
+"""AdaHedge on cumulative losses, compiled.
+
+S. de Rooij, T. van Erven, P. Grünwald and W. Koolen, Follow the leader if you can, hedge if you
+must, JMLR 15, 2014. The weights of round t+1 are proportional to `exp(-rate * losses)` with the
+losses of all rounds so far and `rate = log(K) / gap`, where the gap sums what each round lost
+against the mix loss. While the gap is 0 the rate is infinite: uniform over the leaders.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from bayes_feasible.span import BORROWER, BORROWING_DOOR, DOOR
+
+
+@njit(**BORROWER, forceinline=True)
+def weigh(losses, rate, weights):
+    """Write the weights that cumulative losses and a learning rate give."""
+    least, total = np.inf, 0.0
+    for i in range(losses.size):
+        least = min(least, losses[i])
+    for i in range(losses.size):
+        if rate == np.inf:
+            weights[i] = 1.0 if losses[i] == least else 0.0
+        else:
+            weights[i] = math.exp(-rate * (losses[i] - least))
+        total += weights[i]
+    for i in range(losses.size):
+        weights[i] /= total
+
+
+@njit(**BORROWER, forceinline=True)
+def mixability_gap(losses, rate, weights, loss):
+    """What the weights lose on `loss` beyond the mix loss; `losses` are those before it."""
+    least, expected, mixed = np.inf, 0.0, 0.0
+    for i in range(loss.size):
+        least = min(least, loss[i])
+    for i in range(loss.size):
+        expected += weights[i] * (loss[i] - least)
+    if rate == np.inf:
+        before, after = np.inf, np.inf
+        for i in range(loss.size):
+            before = min(before, losses[i])
+            after = min(after, losses[i] + loss[i])
+        return max(expected + least - (after - before), 0.0)
+    for i in range(loss.size):
+        mixed += weights[i] * math.expm1(-rate * (loss[i] - least))
+    if mixed > -0.999:
+        return max(expected + math.log1p(mixed) / rate, 0.0)
+    # What is left may be weights too small to be seen beside 1: go back to the losses.
+    before, after, old, new = np.inf, np.inf, 0.0, 0.0
+    for i in range(loss.size):
+        before = min(before, losses[i])
+        after = min(after, losses[i] + loss[i])
+    for i in range(loss.size):
+        old += math.exp(-rate * (losses[i] - before))
+        new += math.exp(-rate * (losses[i] + loss[i] - after))
+    return max(expected + least - (after - before) + math.log(new / old) / rate, 0.0)
+
+
+@njit(**DOOR, forceinline=True)
+def learning_rate(experts, gap):
+    """The rate that a cumulative mixability gap gives."""
+    return math.log(experts) / gap if gap > 0.0 and experts > 1 else np.inf
+
+
+@njit(**BORROWING_DOOR)
+def adahedge(losses, weights, gap, loss):
+    """Take in one round's loss: losses and weights change in place, the new gap is returned."""
+    gap += mixability_gap(losses, learning_rate(loss.size, gap), weights, loss)
+    for i in range(loss.size):
+        losses[i] += loss[i]
+    weigh(losses, learning_rate(loss.size, gap), weights)
+    return gap

@@ -1,0 +1,387 @@
+"""Many experiments at once: rules × replicates × checkpoints as one labelled Dataset."""
+
+import json
+import math
+import os
+import pickle
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, as_completed
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cloudpickle
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_feasible import _check
+from bayes_feasible._check import Array
+from bayes_feasible._draws import block_noise
+from bayes_feasible._interrupt import undisturbed
+from bayes_feasible.alternative.alternative import Alternative
+from bayes_feasible.files.documents import to_document
+from bayes_feasible.instance import Instance
+from bayes_feasible.posterior import Posterior
+from bayes_feasible.rate.rate import optimal_rate, smallest_exponents
+from bayes_feasible.rules.base import Rule
+from bayes_feasible.rules.choose import World
+from bayes_feasible.simulation.workers import Workers, among_others
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+WORTH_PROCESSES = 4_000_000  # rounds: a process takes a second or two to start
+ERROR_DRAWS = 512  # for triple overlaps, which matter in the first rounds only
+LONGEST = 10**15  # rounds: years of work
+MOST_REPLICATES = 10**6
+CHUNK = 8  # replicates in one task: enough to be worth sending to a worker
+
+
+class Replicate(NamedTuple):
+    """One experiment at its checkpoints."""
+
+    recommended: NDArray[np.int64]  # (time,), -1: no candidate looks feasible
+    log_error: Array  # (time,)
+    pulls: NDArray[np.int64]  # (time, arm)
+
+
+def simulate(
+    instance: Instance,
+    rules: Mapping[str, Callable[..., Any]],
+    horizon: int,
+    replicates: int,
+    checkpoints: Sequence[int] | None = None,
+    seed: Any = 0,
+    executor: Any = None,
+    *,
+    progress: bool | None = None,
+) -> "xr.Dataset":
+    """Run rules on an instance, each many times.
+
+    Parameters
+    ----------
+    instance : Instance
+    rules : dict of names to rules
+        A class such as `BLFAIPS`, or with options `functools.partial(BLFAIPS, eta=1.0)`; or any
+        callable that takes a problem and `seed=` and returns an object with `ask()`,
+        `tell(arm, reward, cost)` and `recommend()` (a candidate's index, None for none).
+    horizon : int
+        Number of pulls.
+    replicates : int
+        How often each rule runs. Replicate i meets the same noise under every rule.
+    checkpoints : whole numbers, optional
+        After how many pulls to look; by default 10, 20, 50, 100, ... and the horizon.
+    seed : int
+        The same seed gives the same numbers whatever the number of workers or their order.
+    executor : object with `submit`, or False, optional
+        Where the work runs: a process pool over all cores by default (for work that is worth
+        one), `False` for this process, or for instance Dask's `client.get_executor()`.
+    progress : bool, optional
+        Whether to show a progress bar; by default on a terminal.
+
+    Returns
+    -------
+    Dataset
+        Over `rule`, `replicate`, `time` (and `arm`): `recommended` (candidate index, -1 for
+        none), `correct`, `log_error` (exact posterior log-probability that the true best
+        candidate is not best), `allocation` (shares of the pulls) and `efficiency` (the smallest
+        exponent under that allocation over the optimal rate; NaN where that is 0 or infinite, for
+        then no allocation is better than another). Ctrl-C returns the replicates that are
+        finished.
+
+    Examples
+    --------
+    >>> import bayes_feasible as bf
+    >>> instance = bf.instances.end_of_optimism(alpha=0.3)
+    >>> rules = {"Uniform": bf.Uniform, "true posterior": partial(bf.BLFAIPS, eta=1.0)}
+    >>> result = bf.simulate(instance, rules, horizon=500, replicates=4, seed=0)
+    >>> dict(result.sizes)
+    {'rule': 2, 'replicate': 4, 'time': 6, 'arm': 5}
+    >>> result.efficiency.sel(time=500).mean("replicate").idxmax("rule").item()
+    'true posterior'
+    """
+    if not isinstance(instance, Instance):
+        raise ValueError(f"instance: expected an Instance, got {type(instance).__name__}")
+    if not isinstance(rules, Mapping) or not rules:
+        raise ValueError("rules: expected a dict of names to rules, with at least one")
+    _check.names("rules", list(rules), len(rules))
+    horizon = _check.count("horizon", horizon, most=LONGEST)
+    replicates = _check.count("replicates", replicates, most=MOST_REPLICATES)
+    if not (executor is None or executor is False or callable(getattr(executor, "submit", None))):
+        raise ValueError(f"executor: expected an object with submit() or False, got {executor!r}")
+    times = _times(checkpoints, horizon)
+    seeds = _check.seed_sequence(seed).spawn(replicates)
+    for name, factory in rules.items():  # compiles, once for all workers, and finds mistakes
+        _replicate(instance, name, factory, np.ones(1, dtype=np.int64), seeds[0])
+    tasks = [
+        (name, first)
+        for first in range(0, replicates, _chunk(replicates, horizon))
+        for name in rules  # last, so that an interruption leaves whole replicates
+    ]
+    size = _chunk(replicates, horizon)
+    done = _run_all(
+        [
+            (name, first, partial(
+                run_replicates, instance, name, rules[name], times, seeds[first : first + size]
+            ))
+            for name, first in tasks
+        ],
+        executor, horizon * replicates * len(rules), progress,
+    )  # fmt: skip
+    finished = {
+        name: {
+            first + i: replicate
+            for (rule, first), batch in done.items()
+            if rule == name
+            for i, replicate in enumerate(batch)
+        }
+        for name in rules
+    }
+    return _dataset(instance, finished, times, replicates, seed)
+
+
+def run_replicates(
+    instance: Instance,
+    name: str,
+    factory: Callable[..., Any],
+    times: NDArray[np.int64],
+    seeds: Sequence[np.random.SeedSequence],
+) -> list[Replicate]:
+    """Run one rule once for each seed."""
+    return [_replicate(instance, name, factory, times, seed) for seed in seeds]
+
+
+def _replicate(
+    instance: Instance,
+    name: str,
+    factory: Callable[..., Any],
+    times: NDArray[np.int64],
+    seed: np.random.SeedSequence,
+) -> Replicate:
+    # Not `spawn`, which would count what was spawned before: every rule gets the same children.
+    own, noise, costs, errors = (
+        np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)) for i in range(4)
+    )
+    rule = _start(name, factory, instance, own)
+    environment = Environment(instance, noise, costs)
+    alternative = Alternative(instance.problem, instance.best)
+    error_rng = np.random.default_rng(errors)
+    recommended = np.empty(times.size, dtype=np.int64)
+    log_error = np.empty(times.size)
+    pulls = np.empty((times.size, len(instance.problem.arms)), dtype=np.int64)
+    now = 0
+    for i, time in enumerate(times):
+        environment.play(rule, int(time) - now)
+        now = int(time)
+        recommended[i] = _recommended(rule, len(instance.problem.candidates))
+        posterior = rule.posterior if isinstance(rule, Rule) else environment.posterior
+        error = alternative.log_probability(posterior, error_rng, draws=ERROR_DRAWS)
+        log_error[i] = error.value
+        pulls[i] = environment.pulls
+    return Replicate(recommended, log_error, pulls)
+
+
+class Environment:
+    """The true arms, with noise of their own for rewards and for costs."""
+
+    def __init__(self, instance: Instance, rewards: Any, costs: Any) -> None:
+        problem = instance.problem
+        self.world = World(
+            problem.arms @ instance.theta_reward,
+            np.ascontiguousarray(problem.arms @ instance.theta_cost.T),
+            block_noise(problem),
+        )
+        self.reward_rng, self.cost_rng = map(np.random.default_rng, (rewards, costs))
+        self.pulls: NDArray[np.int64] = np.zeros(len(problem.arms), dtype=np.int64)
+        self.posterior = Posterior(problem)
+
+    def pull(self, arm: int) -> tuple[float, Array]:
+        """The reward and the costs of one pull."""
+        rewards, costs, noise = self.world
+        reward = rewards[arm] + noise[0] * self.reward_rng.standard_normal()
+        cost = np.array(
+            [
+                mean + spread * self.cost_rng.standard_normal()
+                for mean, spread in zip(costs[arm], noise[1:], strict=True)
+            ]
+        )
+        return reward, cost
+
+    def play(self, rule: Any, rounds: int) -> None:
+        """So many rounds: compiled for our own rules, one call a round for others."""
+        if _compiled(rule):
+            while rounds:
+                rule._plan()
+                with undisturbed():
+                    rounds -= type(rule)._loop(
+                        rule._options, rule._geometry, rule._state, rule._work, rule._rng,
+                        self.world, self.reward_rng, self.cost_rng, rounds,
+                    )  # fmt: skip
+            self.pulls[:] = rule._state.pulls
+            return
+        for _ in range(rounds):
+            arm = _check.index("ask()", rule.ask(), len(self.pulls), "arm")
+            reward, cost = self.pull(arm)
+            rule.tell(arm, reward, cost)
+            self.posterior.update(arm, reward, cost)
+            self.pulls[arm] += 1
+
+
+def _compiled(rule: Any) -> bool:
+    """Whether a rule is ours as it is, not a subclass that asks or tells in its own way."""
+    own = type(rule)
+    return isinstance(rule, Rule) and own.ask is Rule.ask and own.tell is Rule.tell
+
+
+def _start(name: str, factory: Any, instance: Instance, seed: Any) -> Any:
+    """A rule from its class or maker: ours may look at the truth (Oracle), others may not."""
+    maker = factory
+    while isinstance(maker, partial):
+        maker = maker.func
+    ours = isinstance(maker, type) and issubclass(maker, Rule)
+    try:
+        rule = factory(instance if ours else instance.problem, seed=seed)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"rules: {name!r} cannot be made: {error}") from error
+    for method in ("ask", "tell", "recommend"):
+        if not callable(getattr(rule, method, None)):
+            raise ValueError(f"rules: {name!r} gives a {type(rule).__name__} without {method}()")
+    return rule
+
+
+def _recommended(rule: Any, candidates: int) -> int:
+    if isinstance(rule, Rule):
+        return rule._choice()
+    answer = rule.recommend()
+    answer = getattr(answer, "candidate", answer)  # it may pass on what one of ours recommends
+    return -1 if answer is None else _check.index("recommend()", answer, candidates, "candidate")
+
+
+def _times(checkpoints: Any, horizon: int) -> NDArray[np.int64]:
+    if checkpoints is None:
+        powers = range(1, math.ceil(math.log10(horizon)) + 1)
+        steps = {m * 10**p for p in powers for m in (1, 2, 5)} | {horizon}
+        return np.array(sorted(step for step in steps if step <= horizon))
+    try:
+        times = np.asarray(checkpoints)
+    except ValueError:  # ragged
+        times = np.empty(0)
+    if times.ndim != 1 or times.size == 0 or not np.issubdtype(times.dtype, np.integer):
+        raise ValueError(f"checkpoints: expected a list of whole numbers, got {checkpoints!r}")
+    times = times.astype(np.int64)  # differences of unsigned numbers would not be negative
+    if np.any(np.diff(times) <= 0) or times[0] < 1 or times[-1] > horizon:
+        raise ValueError(
+            f"checkpoints: expected rising numbers from 1 to the horizon {horizon}, "
+            f"got {checkpoints!r}"
+        )
+    return times
+
+
+def _chunk(replicates: int, horizon: int) -> int:
+    """Replicates in a task: many where they are short."""
+    return max(1, min(replicates // 2, int(CHUNK * max(1.0, 20_000 / horizon))))
+
+
+Task = tuple[str, int, Callable[[], list[Replicate]]]
+
+
+def _run_all(
+    tasks: list[Task], executor: Any, rounds: int, progress: bool | None
+) -> dict[tuple[str, int], list[Replicate]]:
+    """Results of the tasks that finished; all of them unless the user interrupts.
+
+    Without an executor, what is worth it goes to processes of our own: not a little work, nor
+    rules that cannot be sent to another process (one that holds an open file, say).
+    """
+    from tqdm import tqdm
+
+    show = sys.stderr.isatty() if progress is None else progress
+    bar = tqdm(total=len(tasks), desc="simulate", disable=not show, unit="task", delay=2.0)
+    done: dict[tuple[str, int], list[Replicate]] = {}
+    own: Workers | None = None
+    futures: dict[Future[Any], tuple[str, int]] = {}
+    here = rounds < WORTH_PROCESSES or (os.cpu_count() or 1) == 1 or among_others()
+    try:
+        if executor is False or (executor is None and (here or not _can_be_sent(tasks))):
+            for name, first, work in tasks:
+                done[name, first] = work()
+                bar.update()
+            return done
+        pool = executor
+        if pool is None:
+            pool = own = Workers(os.cpu_count() or 1)
+        futures |= {pool.submit(work): (name, first) for name, first, work in tasks}
+        waiting: Any = as_completed(futures) if own else list(futures)
+        for future in waiting:
+            done[futures[future]] = future.result()
+            bar.update()
+    except KeyboardInterrupt:
+        print(f"interrupted: {len(done)} of {len(tasks)} tasks are finished", file=sys.stderr)
+        for future in futures:
+            future.cancel()
+    finally:
+        bar.close()
+        if own is not None:
+            own.close()
+    return done
+
+
+def _can_be_sent(tasks: list[Task]) -> bool:
+    try:
+        cloudpickle.dumps(tasks)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    return True
+
+
+def _dataset(
+    instance: Instance,
+    finished: dict[str, dict[int, Replicate]],
+    times: NDArray[np.int64],
+    replicates: int,
+    seed: Any,
+) -> "xr.Dataset":
+    """The replicates that finished under every rule, labelled."""
+    import xarray as xr
+
+    from bayes_feasible import __version__
+
+    common = sorted(set.intersection(*(set(found) for found in finished.values())))
+    problem = instance.problem
+    grid = [[finished[name][i] for i in common] for name in finished]
+    shape = (len(grid), len(common), times.size)
+    recommended = np.array([[r.recommended for r in row] for row in grid], dtype=int).reshape(shape)
+    log_error = np.array([[r.log_error for r in row] for row in grid]).reshape(shape)
+    pulls = np.array([[r.pulls for r in row] for row in grid]).reshape(*shape, len(problem.arms))
+    allocation = pulls / times[:, np.newaxis]
+    dims = ("rule", "replicate", "time")
+    return xr.Dataset(
+        {
+            "recommended": (dims, recommended),
+            "correct": (dims, problem.copies(instance.best)[recommended] & (recommended >= 0)),
+            "log_error": (dims, log_error),
+            "allocation": ((*dims, "arm"), allocation),
+            "efficiency": (dims, _efficiency(instance, allocation, shape)),
+        },
+        coords={
+            "rule": list(finished),
+            "replicate": common,
+            "time": times,
+            "arm": problem.coords["arm"],
+        },
+        attrs={
+            "version": __version__,
+            "seed": str(seed),
+            "replicates_asked": replicates,
+            "instance": json.dumps(to_document(instance, strict=True)),
+            "best": problem.name(instance.best),
+        },
+    )
+
+
+def _efficiency(instance: Instance, allocation: Array, shape: tuple[int, ...]) -> Array:
+    rate = optimal_rate(instance).value
+    flat = allocation.reshape(-1, len(instance.problem.arms))
+    if not 0 < rate < np.inf or not len(flat):
+        return np.full(shape, np.nan)
+    return smallest_exponents(instance, flat).reshape(shape) / rate

@@ -1,0 +1,1 @@
+"""A live experiment in a file."""

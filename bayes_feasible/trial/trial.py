@@ -1,0 +1,527 @@
+"""A live experiment on disk: ask which arm to pull, tell what it showed, see how sure we are."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_feasible import _check
+from bayes_feasible.files.documents import build, from_document, to_document, unknown
+from bayes_feasible.history import History, find_arm
+from bayes_feasible.instance import Instance
+from bayes_feasible.posterior import Posterior
+from bayes_feasible.problem import Problem
+from bayes_feasible.trial.journal import WAIT, Event, Journal, warn
+from bayes_feasible.trial.ledger import Ledger
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from bayes_feasible.recommendation import Recommendation
+    from bayes_feasible.rules.base import Rule
+    from bayes_feasible.trial.status import Status
+
+KIND = "trial of bayes-feasible"
+
+
+class Trial:
+    """An experiment whose every step is in a file.
+
+    The file is a journal: one line an event, only ever added to, on the disk before a method
+    returns; see `bayes_feasible.trial.journal`. Opening it rebuilds the whole state, so that
+    the rule asks for the same arms as if the session had never stopped. Several processes may
+    work on one trial at the same time, each with its own `Trial`; they take turns.
+
+    Parameters
+    ----------
+    path : path
+        A file that `Trial.new` made.
+    wait : float
+        Seconds to wait while another process is writing.
+
+    Attributes
+    ----------
+    problem : Problem
+    rule : str
+        Name of the sampling rule, with its `settings` (dict) and `seed`.
+    recommendation : str
+        How the candidate to recommend is chosen: "mean", "probable" or "draw"; see `Rule`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> problem = Problem({"low": [1, 0.2], "high": [1, 0.9]}, thresholds={"toxicity": 0.3})
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> trial = Trial.new(folder.name + "/drug.trial", problem, seed=1)
+    >>> arm = trial.ask()
+    >>> trial.tell(arm, reward=0.7, cost=0.1)
+    3
+    >>> trial.tell("high", reward=1.2, cost={"toxicity": 0.8})
+    4
+    >>> trial.undo()["event"]
+    'tell'
+    >>> Trial(folder.name + "/drug.trial").posterior.pulls
+    1
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, wait: float = WAIT) -> None:
+        self._journal = Journal(path, KIND, wait)
+        self._turn = threading.RLock()  # the threads of this process take turns too
+        self._events: list[Event] | None = None
+        self._rule: Rule | None = None
+        self._replayed = 0  # events that the rule has seen
+        self._warned = False
+        self._refresh()
+
+    @classmethod
+    def new(
+        cls,
+        path: str | os.PathLike[str],
+        problem: Problem | Instance,
+        rule: str = "BestResponse",
+        seed: int = 0,
+        *,
+        recommendation: str = "mean",
+        wait: float = WAIT,
+        **settings: Any,
+    ) -> "Trial":
+        """Start a trial.
+
+        Parameters
+        ----------
+        path : path
+            The file to make; there must be none of that name.
+        problem : Problem or Instance
+            The truth of an Instance is not kept. `Oracle` and `TopTwo(beta="optimal")` look at
+            it now and keep what they make of it.
+        rule : str
+            Name of a sampling rule.
+        seed : int
+            The same seed and the same observations give the same arms.
+        recommendation : {"mean", "probable", "draw"}
+            What to recommend: the best feasible candidate of the posterior means, the candidate
+            most probably best, or the best feasible one of a posterior draw.
+        wait : float
+            Seconds to wait while another process is writing.
+        **settings
+            Options of the rule, such as `eta` or `exploration`.
+        """
+        seed = _check.count("seed", seed, least=0)
+        _check_recommendation(recommendation)
+        made = _make_rule(problem, rule, seed, settings)
+        known = problem.problem if isinstance(problem, Instance) else problem
+        header = {
+            "problem": to_document(known, strict=True),
+            "rule": type(made).__name__,
+            "settings": {name: getattr(made, name) for name in made.settings},
+            "seed": seed,
+            "recommendation": recommendation,
+        }
+        Journal.create(path, KIND, header, wait)
+        return cls(path, wait=wait)
+
+    def ask(self, n: int | None = None) -> Any:
+        """The arm to pull next; or an array of `n` arms to pull before the next `tell`.
+
+        Every call asks for further pulls, also while earlier ones are pending: two people who
+        ask at the same time pull two arms.
+        """
+        number = 1 if n is None else _check.count("n", n, most=_check.LARGEST_COUNT)
+        with self._writing() as append:
+            rule = self._replayed_rule()
+            try:
+                arms = rule.ask(number)
+                append({"event": "ask", "arms": arms.tolist()})
+            except BaseException:
+                self._rule = None  # it may be ahead of the journal
+                raise
+            self._replayed += 1
+        return int(arms[0]) if n is None else arms
+
+    def tell(self, arm: Any, reward: Any, cost: Any = None) -> int:
+        """Take in what pulls showed: late, in any order, whether asked for or not.
+
+        All of it becomes one event, which is on the disk when this returns.
+
+        Parameters
+        ----------
+        arm : arm index or name, or a vector of them
+        reward : number, or a vector
+        cost : number, or one for each constraint, or a dict of constraint names to numbers
+            For many pulls a table (pull, constraint), or a dict of names to vectors.
+
+        Returns
+        -------
+        int
+            The number of the event.
+        """
+        single = isinstance(arm, str) or np.ndim(arm) == 0
+        costs = self._costs(cost, single)
+        arms, rewards, table = _check.pulls(self.problem, self._arms(arm), reward, costs)
+        if arms.size == 0:
+            raise ValueError("arm: there is no pull to tell of")
+        with self._writing() as append:
+            event = append(
+                {
+                    "event": "tell",
+                    "arms": arms.tolist(),
+                    "rewards": rewards.tolist(),
+                    "costs": table.tolist(),
+                }
+            )
+        return int(event["n"])
+
+    def undo(self, event: int | None = None) -> Event:
+        """Take back the last ask or tell that stands, or the tell of this number.
+
+        Nothing is deleted: an event is added that says so, and the state becomes what it would
+        be if the other had not happened. Again takes back the one before. To take back an undo,
+        tell the same again. When an earlier tell is taken back, what was asked for since stays
+        as it was asked.
+
+        Returns
+        -------
+        dict
+            The event that was taken back.
+        """
+        with self._writing() as append:
+            taken = self._to_undo(event)
+            append({"event": "undo", "of": taken["n"]})
+        return taken
+
+    def recommend(self) -> "Recommendation":
+        """The best feasible candidate, how probably that is wrong, and why.
+
+        It depends on nothing but the journal: asked again, it answers the same.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> problem = Problem({"low": [1, 0.2], "high": [1, 0.9]}, thresholds={"toxicity": 0.3})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trial = Trial.new(folder + "/drug.trial", problem, seed=1)
+        ...     _ = trial.tell(["low", "high"] * 20, [0.2, 0.9] * 20, [0.1, 0.8] * 20)
+        ...     trial.recommend().name
+        'low'
+        """
+        with self._turn:
+            self._refresh()
+            return self._recommend(self._history().posterior())
+
+    def status(self) -> "Status":
+        """All there is to know now; print it, or take its parts.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> problem = Problem({"low": [1, 0.2], "high": [1, 0.9]}, thresholds={"toxicity": 0.3})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trial = Trial.new(folder + "/drug.trial", problem, seed=1)
+        ...     _ = trial.tell(["low", "high"] * 20, [0.2, 0.9] * 20, [0.1, 0.8] * 20)
+        ...     status = trial.status()  # print(status) says it all in words
+        >>> status.recommendation.name, status.candidates.feasible.values.round(2).tolist()
+        ('low', [0.75, 0.02])
+        """
+        from bayes_feasible.trial.status import status
+
+        with self._turn:
+            self._refresh()
+            posterior = self._history().posterior()
+            choice = self._recommend(posterior)
+            about = {"path": self.path, "rule": self.rule, "head": self.head}
+            return status(
+                posterior, choice, self._pending(), events=len(self._journal.events), **about
+            )
+
+    @property
+    def history(self) -> History:
+        """All pulls that were told and stand."""
+        with self._turn:
+            self._refresh()
+            return self._history()
+
+    @property
+    def posterior(self) -> Posterior:
+        """The posterior after them."""
+        return self.history.posterior()
+
+    @property
+    def pending(self) -> "xr.DataArray":
+        """Over `arm`: how many pulls were asked for and not yet told."""
+        import xarray as xr
+
+        return xr.DataArray(
+            list(self.waiting.values()), {"arm": self.problem.coords["arm"]}, "arm", "pending"
+        )
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """How many pulls of each arm were asked for and not yet told, by its name."""
+        with self._turn:
+            self._refresh()
+            return {self.arm_name(i): int(count) for i, count in enumerate(self._pending())}
+
+    @property
+    def events(self) -> list[Event]:
+        """The journal, line by line."""
+        with self._turn:
+            self._refresh()
+            return [dict(event) for event in self._journal.events]
+
+    @property
+    def head(self) -> str:
+        """Checksum of the whole journal so far."""
+        return self._journal.head
+
+    @property
+    def path(self) -> str:
+        """Where the journal is."""
+        return str(self._journal.path)
+
+    def unasked(self, event: int) -> int:
+        """How many pulls of a tell nobody had asked for.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trial = Trial.new(folder + "/drug.trial", Problem([[1, 0], [0, 1]]), seed=1)
+        ...     event = trial.tell([0, 1], [0.3, 0.2])
+        ...     trial.unasked(event)
+        2
+        """
+        return self._ledger.unasked.get(event, 0)
+
+    def undone(self, event: int) -> int | None:
+        """The number of the event that took this one back, if any.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trial = Trial.new(folder + "/drug.trial", Problem([[1, 0], [0, 1]]), seed=1)
+        ...     event = trial.tell(0, 3.0)
+        ...     _ = trial.undo()
+        ...     event, trial.undone(event)
+        (2, 3)
+        """
+        return self._ledger.undone.get(event)
+
+    def arm_name(self, arm: int) -> str:
+        """The name of an arm.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trial = Trial.new(folder + "/drug.trial", Problem({"low": [1, 0], "high": [1, 1]}))
+        ...     trial.arm_name(1)
+        'high'
+        """
+        return str(self.problem.coords["arm"][arm])
+
+    @contextmanager
+    def _writing(self) -> Iterator[Callable[[Event], Event]]:
+        with self._turn, self._journal.writing() as append:
+            self._take_in()
+            yield append
+            self._take_in()
+
+    def _refresh(self) -> None:
+        with self._journal.reading():
+            self._take_in()
+
+    def _take_in(self) -> None:
+        """Bring the state up to the journal, which others may have added to."""
+        events = self._journal.events
+        try:
+            if self._events is not events:  # first time, or another file took its place
+                self._open(events[0])
+                self._ledger = Ledger(self.problem)
+                self._rule = None
+                self._known = 1
+            if self._ledger.extend(events[self._known :]):
+                self._rule = None
+            self._events, self._known = events, len(events)
+        except ValueError as error:
+            self._events = None
+            raise ValueError(f"{self.path}: {error}") from None
+
+    def _open(self, first: Event) -> None:
+        try:
+            problem = build(from_document(first["problem"]))
+            self.problem = problem.problem if isinstance(problem, Instance) else problem
+            self.rule: str = first["rule"]
+            self.settings: dict[str, Any] = dict(first["settings"])
+            self.seed: int = _check.count("seed", first["seed"], least=0)
+            self.recommendation: str = first["recommendation"]
+            _check_recommendation(self.recommendation)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"line 1 is not the beginning of a trial ({error})") from error
+
+    def _replayed_rule(self) -> "Rule":
+        """The rule after all that stands."""
+        if self._rule is None:
+            self._rule = _remake_rule(self.problem, self.rule, self.seed, self.settings)
+            self._replayed = 0
+        for event in self._ledger.standing[self._replayed :]:
+            if event["event"] == "tell":
+                _learn(self._rule, event)
+            elif self._rule.ask(len(event["arms"])).tolist() != event["arms"]:
+                self._differs(event)
+        self._replayed = len(self._ledger.standing)
+        return self._rule
+
+    def _differs(self, ask: Event) -> None:
+        """Say that a replayed ask gave other arms, if no undo since then explains it."""
+        number = ask["n"]
+        if self._warned or any(of < number < by for of, by in self._ledger.undone.items()):
+            return
+        self._warned = True
+        warn(
+            f"{self.path}: event {number} asked for arms that this version or machine would not "
+            "have asked for. What was recorded stands; what is asked from here on is sound, but "
+            "not what an undisturbed session would have asked"
+        )
+
+    def _history(self) -> History:
+        return History(self.problem, *self._ledger.seen())
+
+    def _pending(self) -> NDArray[np.int64]:
+        counts = np.zeros(len(self.problem.arms), dtype=np.int64)
+        for arm, asked in self._ledger.pending.items():
+            counts[arm] = len(asked)
+        return counts
+
+    def _recommend(self, posterior: Posterior) -> "Recommendation":
+        from bayes_feasible._draws import unrestricted
+        from bayes_feasible.recommendation import best_of_draws, most_probable, recommend
+
+        rng = np.random.default_rng([self.seed, len(self._journal.events)])
+        if self.recommendation == "mean":
+            choice = posterior.best()
+        elif self.recommendation == "probable":
+            choice = most_probable(posterior, rng)
+        else:
+            best = best_of_draws(self.problem, unrestricted(posterior, 1, rng))
+            choice = int(best[0]) if best[0] >= 0 else None
+        return recommend(posterior, choice, rng)
+
+    def _to_undo(self, number: int | None) -> Event:
+        """The event to take back."""
+        standing = self._ledger.standing
+        if not standing:
+            raise ValueError(f"{self.path}: there is nothing to take back")
+        number = standing[-1]["n"] if number is None else _check.count("event", number)
+        if number == standing[-1]["n"]:
+            return standing[-1]
+        if number > len(self._journal.events):
+            raise ValueError(f"event: there are {len(self._journal.events)} events, got {number}")
+        if number in self._ledger.undone:
+            by = self._ledger.undone[number]
+            raise ValueError(f"event: {number} was already taken back by event {by}")
+        event = self._journal.events[number - 1]
+        if event["event"] != "tell":
+            raise ValueError(
+                f"event: {number} is of kind {event['event']!r}; but for the last event, only a "
+                "tell can be taken back"
+            )
+        return event
+
+    def _arms(self, arm: Any) -> Any:
+        """Arm indices for names, one or many; indices as they are."""
+        if isinstance(arm, str):
+            return find_arm(self.problem, arm)
+        if isinstance(arm, list | tuple | np.ndarray) and any(isinstance(a, str) for a in arm):
+            return np.array([self._arm(a) for a in arm], dtype=np.int64)
+        return arm
+
+    def _arm(self, arm: Any) -> int:
+        """The index of one arm by its name or index."""
+        if isinstance(arm, str):
+            return find_arm(self.problem, arm)
+        return _check.index("arm", arm, len(self.problem.arms), "arm")
+
+    def _costs(self, cost: Any, single: bool) -> Any:
+        """Costs in the order of the constraints."""
+        names = [str(name) for name in self.problem.coords["constraint"].tolist()]
+        if isinstance(cost, Mapping):
+            given = {str(name): value for name, value in cost.items()}
+            for name in given:
+                if name not in names:
+                    raise ValueError(f"cost: {unknown('constraint', name, names)}")
+            missing = [name for name in names if name not in given]
+            if missing:
+                raise ValueError(f"cost: nothing for {', '.join(missing)}")
+            columns = [_check.numbers(f"cost {name}", given[name]) for name in names]
+            if len({column.shape for column in columns}) > 1:
+                raise ValueError("cost: expected as many numbers for each constraint")
+            return np.stack(columns, axis=-1) if columns else None
+        if single and (cost is None or np.ndim(cost) < 2):
+            number = 0 if cost is None else np.size(cost)
+            if number != len(names):
+                raise ValueError(f"cost: expected {_listed(names)}, got {number}")
+        return cost
+
+
+def _check_recommendation(method: Any) -> None:
+    from bayes_feasible.recommendation import METHODS
+
+    if method not in METHODS:
+        raise ValueError(f"recommendation: expected one of {METHODS}, got {method!r}")
+
+
+def _make_rule(
+    problem: Problem | Instance, name: Any, seed: int, options: Mapping[str, Any]
+) -> "Rule":
+    from inspect import signature
+
+    kind = _kind(name)
+    known = [key for key in signature(kind).parameters if key not in ("problem", "seed")]
+    known.remove("recommendation")
+    for key in options:
+        if key not in known:
+            raise ValueError(f"{name}: {unknown('option', key, known)}")
+    return kind(problem, seed, **options)
+
+
+def _remake_rule(
+    problem: Problem | Instance, name: Any, seed: int, settings: Mapping[str, Any]
+) -> "Rule":
+    """A rule as it was made, from the settings that the trial has kept."""
+    from bayes_feasible.rules.base import options_of
+
+    rule = _make_rule(problem, name, seed, options_of(_kind(name), settings))
+    if "allocation_followed" in settings:
+        _check.allocation(rule.problem, settings["allocation_followed"])
+        rule._state.plan[:] = settings["allocation_followed"]  # not scaled to sum 1 once more
+        rule._resumed()
+    return rule
+
+
+def _kind(name: Any) -> "type[Rule]":
+    from bayes_feasible.rules.catalogue import RULES
+
+    if not isinstance(name, str) or name not in RULES:
+        raise ValueError(f"rule: {unknown('rule', str(name), list(RULES))}")
+    return RULES[name]
+
+
+def _learn(rule: "Rule", tell: Event) -> None:
+    """What `Rule.tell` does, less the checks: these passed when the event was written."""
+    from bayes_feasible.rules import engine
+
+    costs = np.array(tell["costs"], dtype=float).reshape(len(tell["arms"]), -1)
+    for arm, reward, row in zip(tell["arms"], tell["rewards"], costs, strict=True):
+        engine.learn(rule._geometry, rule._state, rule._work, arm, reward, row)
+
+
+def _listed(names: list[str]) -> str:
+    if not names:
+        return "no cost, for there is no constraint"
+    return f"{len(names)} cost{'s' if len(names) > 1 else ''} ({', '.join(names)})"

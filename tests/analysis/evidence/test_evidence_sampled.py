@@ -1,0 +1,237 @@
+"""Log-probabilities of error by PyMC's samplers, and the cost of many checkpoints."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from helpers import agrees, gaussian_draws, honest
+from scipy import stats
+from test_evidence import (
+    FALSE_ALARM,
+    PULLS,
+    gaussian_history,
+    logistic_data,
+    logistic_truth,
+)
+
+import bayes_feasible as bf
+from bayes_feasible import models
+from bayes_feasible.analysis.evidence import sampled
+from bayes_feasible.analysis.evidence.evidence import Refused, log_error
+from bayes_feasible.analysis.samplers.bridge import bridge
+from bayes_feasible.analysis.samplers.targets import target
+
+
+def test_a_bridge_between_gaussians_has_the_known_ratio_and_an_honest_error():
+    """From N(0, 1) to 3 exp(-(x - 0.5)² / (2 · 0.8²)), whose integral over that of the base is."""
+    expected = np.log(3 * 0.8)
+
+    def log_weight(x):
+        return np.log(3) - 0.5 * ((x - 0.5) / 0.8) ** 2 + 0.5 * x**2
+
+    def scores(spread):
+        found = []
+        for seed in range(50):
+            rng = np.random.default_rng(seed)
+            own, there = 0.5 + spread * rng.standard_normal((4, 500)), rng.standard_normal(2000)
+            value, error = bridge(log_weight(own), log_weight(there))
+            found.append((value - expected) / error)
+        return np.array(found)
+
+    right = scores(0.8)
+    assert honest(right, FALSE_ALARM)
+    # the control: draws of a law a tenth too wide, and errors half or twice as large
+    assert not any(honest(wrong, FALSE_ALARM) for wrong in (scores(0.88), 2 * right, right / 2))
+
+
+def test_a_bridge_of_equal_weights_is_exact():
+    assert bridge(np.full((4, 10), -700.0), np.full(40, -700.0)) == (-700.0, 0.0)
+
+
+# --- What is refused, on draws that are right and on the same made wrong.
+
+
+@pytest.fixture(scope="module")
+def gaussian():
+    """One model for the targets a and b; each test gives it data."""
+    return models.linear_gaussian(target("a", -4)[0])
+
+
+def _chains(parameters, **more):
+    """Draws (chain, draw, block, feature) as nutpie would give them."""
+    dims = ("chain", "draw")
+    values = {
+        "theta_reward": ((*dims, "feature"), parameters[:, :, 0]),
+        "theta_cost": ((*dims, "constraint", "feature"), parameters[:, :, 1:]),
+        **{name: (dims, value) for name, value in more.items()},
+    }
+    return xr.Dataset(values), xr.Dataset({"diverging": (dims, np.zeros(parameters.shape[:2]))})
+
+
+def _apart(drawn, statistics):
+    """One chain half a standard deviation off, where no event asks anything."""
+    free = drawn["theta_cost"][..., 1]
+    drawn["theta_cost"][0, ..., 1] += 0.5 * free.std()
+
+
+def _diverged(drawn, statistics):
+    statistics["diverging"][2, 5] = 1
+
+
+def _uneven(drawn, statistics):
+    """Weights nothing like those of the standard normal: there is nothing to bridge."""
+    drawn["log_weight"] += 100.0 + 10.0 * np.random.default_rng(0).standard_normal((4, 1000))
+
+
+REFUSALS = [
+    (None, None),
+    (_apart, r"{}: the chains disagree \(R-hat 1\.\d+, at most 1\.01 will do\)"),
+    (_diverged, "{}: 1 transitions diverged"),
+]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [*REFUSALS, (_uneven, r"{}: the standard error is .* nats, at most 0\.5 will do")],
+)
+def test_components_are_refused_where_their_chains_are_wrong(spoil, reason, gaussian, monkeypatch):
+    """Under the Gaussian model a component is a standard normal, so independent draws are right."""
+    posterior, alternative = target("a", -40)
+
+    def independent(model, draws, tune, seed, progress, names):
+        rng = np.random.default_rng(seed)
+        white = xr.Dataset({"whitened": (("chain", "draw", "parameter", "axis"),
+                                         rng.standard_normal((4, draws // 4, 2, 2)))})  # fmt: skip
+        parameters, log_weight = sampled.event_map(model)(white)
+        found = _chains(parameters, log_weight=log_weight)
+        if spoil:
+            spoil(*found)
+        return found
+
+    monkeypatch.setattr(sampled, "nuts", independent)
+    models.observe(gaussian, posterior)
+    if reason is None:
+        found = log_error(gaussian, alternative, "component", draws=4000)
+        for scale, right in ((1.0, True), (1.01, False)):  # the control: of another posterior
+            exact = alternative.log_probability(posterior, scale=scale)
+            error = np.hypot(found.standard_error, exact.standard_error)
+            assert agrees(found.value, exact.value, error, 1, FALSE_ALARM) == right
+        return
+    with pytest.raises(Refused, match=reason.format("component")) as refusal:
+        log_error(gaussian, alternative, "component", draws=4000)
+    assert np.isfinite(refusal.value.evidence.value)
+
+
+@pytest.mark.parametrize(
+    ("goal", "spoil", "reason"),
+    [
+        *((-4, *one) for one in REFUSALS),
+        (-40, None, r"{}: the set was hit 0 times in 20000 draws, worth 0 independent ones; 50"),
+    ],
+)
+def test_frequencies_are_refused_where_they_are_rare_or_their_chains_wrong(
+    goal, spoil, reason, gaussian, monkeypatch
+):
+    posterior, alternative = target("b", goal)
+
+    def independent(model, draws, tune, seed, progress, names):
+        rng = np.random.default_rng(seed)
+        found = _chains(gaussian_draws(posterior, draws, rng).reshape(4, -1, 2, 2))
+        if spoil:
+            spoil(*found)
+        return found
+
+    monkeypatch.setattr(sampled, "nuts", independent)
+    models.observe(gaussian, posterior)
+    if reason is None:
+        found = log_error(gaussian, alternative, "frequency")
+        for scale, right in ((1.0, True), (1.5, False)):  # the control: of another posterior
+            exact = alternative.log_probability(posterior, scale=scale).value
+            assert agrees(found.value, exact, found.standard_error, 1, FALSE_ALARM) == right
+        return
+    with pytest.raises(Refused, match=reason.format("frequency")):
+        log_error(gaussian, alternative, "frequency")
+
+
+@pytest.mark.slow
+def test_smc_is_refused_where_no_particle_arrives_or_the_populations_differ(gaussian, monkeypatch):
+    """Steps so long that no particle survives them; and less tolerance than 1000 particles have."""
+    posterior, alternative = target("a", -40)
+    models.observe(gaussian, posterior)
+    with pytest.raises(Refused, match="smc: SMC: no particle is inside the set at the end"):
+        log_error(gaussian, alternative, "smc", draws=1000, threshold=0.05)
+    monkeypatch.setattr(sampled, "MOST_ERROR", 1e-3)
+    with pytest.raises(Refused, match=r"smc: the standard error is .* nats, at most 0\.001 will"):
+        log_error(gaussian, alternative, "smc", draws=1000)
+
+
+@pytest.fixture(scope="module")
+def logistic():
+    return models.logistic(logistic_data(2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("goal", [-4, -44, -410])
+def test_components_of_nuts_however_rare_the_error(logistic, goal):
+    data = logistic_data(PULLS[goal])
+    models.observe(logistic, data)
+    found = log_error(logistic, bf.Alternative(data.problem, 0), "component", draws=8000, seed=1)
+    assert found.standard_error < 0.02
+    for pulls, right in ((PULLS[goal], True), (PULLS[goal] + 1, False)):  # the control: one more
+        truth, _ = logistic_truth(logistic_data(pulls))
+        assert agrees(found.value, truth, found.standard_error, 3, FALSE_ALARM) == right
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("goal", "within"), [(-4, 0.1), (-44, 0.2), (-410, 0.5)])
+def test_smc_of_the_events(logistic, goal, within):
+    data = logistic_data(PULLS[goal])
+    models.observe(logistic, data)
+    found = log_error(logistic, bf.Alternative(data.problem, 0), "smc", draws=8000, seed=2)
+    # Four runs give three degrees of freedom.
+    bound = stats.t.isf(FALSE_ALARM / 6, found.diagnostics["freedom"]) * found.standard_error
+    for pulls, right in ((PULLS[goal], True), (PULLS[goal] + 1, False)):  # the control: one more
+        truth, _ = logistic_truth(logistic_data(pulls))
+        assert (abs(found.value - truth) < min(bound, within)) == right
+
+
+@pytest.mark.slow
+def test_frequency_of_nuts_where_it_is_not_rare_and_refused_where_it_is(logistic):
+    data = logistic_data(PULLS[-4])
+    models.observe(logistic, data)
+    alternative = bf.Alternative(data.problem, 0)
+    found = log_error(logistic, alternative, "frequency", draws=20_000, seed=3)
+    for pulls, right in ((PULLS[-4], True), (2 * PULLS[-4], False)):  # the control: twice as many
+        truth, _ = logistic_truth(logistic_data(pulls))
+        assert agrees(found.value, truth, found.standard_error, 1, FALSE_ALARM) == right
+    models.observe(logistic, logistic_data(PULLS[-20]))
+    with pytest.raises(Refused, match="frequency: the set was hit 0 times in 20000 draws"):
+        log_error(logistic, alternative, "frequency", draws=20_000, seed=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("goal", [-4, -40, -400])
+def test_components_are_the_closed_form_for_the_gaussian_model(goal):
+    posterior, alternative = target("b", goal)
+    model = models.linear_gaussian(posterior)
+    found = log_error(model, alternative, "component", draws=8000, seed=4)
+    for scale, right in ((1.0, True), (1.03, False)):  # the control: a slightly wider posterior
+        exact = alternative.log_probability(posterior, scale=scale)
+        error = np.hypot(found.standard_error, exact.standard_error)
+        near = agrees(found.value, exact.value, error, 3, FALSE_ALARM)
+        assert (near and abs(found.value - exact.value) < 0.01) == right
+
+
+@pytest.mark.slow
+def test_components_and_quadrature_agree_where_scales_are_unknown():
+    history = gaussian_history(40, seed=1)
+    model, alternative = models.unknown_noise(history), bf.Alternative(history.problem, 0)
+    exact = log_error(model, alternative, draws=100_000)
+    # the control: the number of those who take the scales for known
+    known = alternative.log_probability(history.posterior()).value
+    found = log_error(model, alternative, "component", draws=20_000, seed=5)
+    error = np.hypot(found.standard_error, exact.standard_error)
+    assert agrees(found.value, exact.value, error, 1, FALSE_ALARM)
+    assert not agrees(found.value, known, error, 1, FALSE_ALARM)
+    found = log_error(model, alternative, "smc", draws=8000, seed=5)
+    bound = stats.t.isf(FALSE_ALARM / 2, found.diagnostics["freedom"]) * found.standard_error
+    assert abs(found.value - exact.value) < min(bound, 0.2) < abs(found.value - known)

@@ -1,0 +1,299 @@
+"""The report: one page that stands alone, the verdict first."""
+
+import base64
+import itertools
+import json
+import shutil
+from hashlib import sha256
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import xarray as xr
+from error_curves import results
+
+import bayes_feasible as bf
+from bayes_feasible import cli
+from bayes_feasible.analysis.report import figures, report
+from bayes_feasible.analysis.study import convergence
+
+TIMES = [10, 30, 100, 300, 1000, 3000, 10_000]
+VOID = {"meta", "link", "img", "br"}
+
+
+class Page(HTMLParser):
+    """Elements in order, and whether every one is closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.words = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join("".join(self.words).split())
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def made():
+    instance = bf.instances.end_of_optimism(0.3)
+    shares = bf.optimal_rate(instance).allocation.values
+    rules = {"Oracle": shares / shares.sum(), "Uniform <b>": np.full(5, 0.2)}
+    data = results(instance, rules, TIMES, 12)
+    summary = convergence.summarise(data, instance, regression=False, progress=False)
+    draws = np.random.default_rng(0).normal([[[1.0]], [[0.4]]], 0.02, (2, 4, 100))
+    summary = summary.assign(rate_draws=(("rule", "chain", "draw"), draws))
+    summary = summary.assign(
+        rhat=("rule", [1.001, 1.2]), ess_bulk=("rule", [2000.0, 90.0]),
+        ess_tail=("rule", [1500.0, 80.0]), divergences=("rule", [0.0, 5.0]),
+        mcse=("rule", [1e-4, 1e-2]), trouble=("rule", ["", "R-hat 1.200 is above 1.01"]),
+    )  # fmt: skip
+    return instance, data, summary.assign_attrs(method="regression")
+
+
+@pytest.fixture(scope="module")
+def original(made, tmp_path_factory):
+    instance, data, summary = made
+    path = tmp_path_factory.mktemp("original")
+    (path / "figures").mkdir()
+    data.to_netcdf(path / "results.nc", engine="h5netcdf")
+    summary.to_netcdf(path / "summary.nc", engine="h5netcdf")
+    figures.save(figures.log_error(summary), path / "figures" / "log_error")
+    figures.save(figures.geometry(instance)[0], path / "figures" / "geometry")
+    (path / "specification.toml").write_text('title = "Which <dose>?"\nhorizon = 10000\n')
+    outputs = {
+        name: {"sha256": sha256((path / name).read_bytes()).hexdigest()}
+        for name in ("results.nc", "summary.nc", "figures/log_error.svg")
+    }
+    manifest = {"hash": "abc123", "versions": {"numpy": "9.9.9"}, "outputs": outputs}
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    return path
+
+
+@pytest.fixture
+def folder(original, tmp_path):
+    return shutil.copytree(original, tmp_path / "study")
+
+
+@pytest.fixture
+def page(folder):
+    return Page(report.write(folder).read_text(encoding="utf-8"))
+
+
+def test_the_page_stands_alone(page, folder):
+    assert page.all("script") == []
+    for _, attributes in page.elements:
+        for name in ("src", "href"):
+            if name in attributes:
+                assert attributes[name].startswith("data:")
+        assert not any(name.startswith("on") for name in attributes)
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert "http" not in text.split("</style>")[0]
+    assert "@import" not in text
+    assert "url(" not in text
+
+
+def test_every_picture_is_inside_and_described(page, folder):
+    pictures = page.all("img")
+    assert len(pictures) == 2
+    for picture in pictures:
+        assert len(picture["alt"]) > 60
+        kind, content = picture["src"].split(",", 1)
+        assert kind == "data:image/svg+xml;base64"
+        assert base64.b64decode(content).rstrip().endswith(b"</svg>")
+    first = base64.b64decode(pictures[0]["src"].split(",", 1)[1])
+    assert first == (folder / "figures" / "log_error.svg").read_bytes()
+    assert "Oracle -" in pictures[0]["alt"]  # with its number
+
+
+def test_the_question_then_the_verdict_then_the_rest(page):
+    text = page.text
+    order = ["The question.", "Verdict", "Oracle", "Not to be trusted as it is", "Figures",
+             "The numbers", "Can the fits be trusted?", "The optimum", "Where this comes from",
+             "Specification", "Versions", "Checksums"]  # fmt: skip
+    places = [text.index(words) for words in order]
+    assert places == sorted(places)
+
+
+def test_every_wide_table_scrolls_by_itself(page):
+    """On a telephone the page is as wide as the screen, and no table reaches out of it."""
+    (style,) = [data for data in page.words if ".scroll" in data]
+    assert ".scroll { overflow-x: auto;" in style
+    boxes = [
+        attributes
+        for (tag, attributes), (inner, _) in itertools.pairwise(page.elements)
+        if (tag, inner) == ("div", "table")
+    ]
+    assert len(boxes) == len(page.all("table")) >= 4
+    for box in boxes:  # also with the keyboard alone, and announced by its caption
+        assert (box["class"], box["tabindex"], box["role"]) == ("scroll", "0", "region")
+        assert box["aria-label"] in page.text
+    (viewport,) = [meta for meta in page.all("meta") if meta.get("name") == "viewport"]
+    assert "width=device-width" in viewport["content"]
+
+
+def test_an_undecided_rule_says_first_what_it_needs(made, folder):
+    instance, data, _ = made
+    short = data.isel(time=slice(0, 4))
+    summary = convergence.summarise(short, instance, regression=False, progress=False)
+    (folder / "summary.nc").unlink()
+    summary.to_netcdf(folder / "summary.nc", engine="h5netcdf")
+    one = summary.sel(rule="Oracle")
+    assert one.verdict.item() == "undecided"
+    page = Page(report.render(folder))
+    assert f"Oracle undecided Needs T ≈ {one.needs.item():,.0f}: " in " ".join(page.words)
+    assert "Undecided: neither holds yet; about T pulls would tell." in page.text
+
+
+def test_numbers_are_those_of_the_summary(page, made):
+    summary = made[2]
+    text = page.text
+    for rule in summary.rule.values:
+        one = summary.sel(rule=rule)
+        assert f"{float(one.relative_rate):.4f}" in text
+        assert f"{float(one.relative_lower):.4f} to {float(one.relative_upper):.4f}" in text
+        explanation = str(one.explanation.item())
+        assert explanation[1:] in text.replace("\N{NO-BREAK SPACE}", " ")
+    assert f"{summary.attrs['rate']:.10g}" in text
+    assert "95 % interval" in text
+    assert "nan" not in text
+
+
+def test_names_are_escaped(page, folder):
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert "Uniform <b>" not in text
+    assert "Which <dose>?" not in text
+    assert "Which <dose>?" in page.text
+
+
+def test_what_is_not_to_be_trusted_is_said(page):
+    assert "The fit of Uniform <b> is not to be trusted: R-hat 1.200" in page.text
+    assert "R-hat" in page.text
+    assert "Compares the chains with each other" in page.text
+
+
+def test_changed_and_missing_files_are_said(folder):
+    assert "Not as the study wrote it" not in report.render(folder)
+    (folder / "figures" / "log_error.svg").write_text("<svg></svg>")
+    (folder / "results.nc").unlink()
+    page = Page(report.render(folder))
+    assert "Not as the study wrote it: figures/log_error.svg." in page.text
+    assert "Missing: results.nc." in page.text
+
+
+def test_a_fault_and_few_replicates_are_warned_of(made, folder):
+    summary = made[2].assign_attrs(replicates=3, method="last decade")
+    summary["verdict"] = ("rule", ["fault", "below"])
+    summary["explanation"] = ("rule", ["above what any rule can reach", "slow"])
+    (folder / "summary.nc").unlink()
+    summary.to_netcdf(folder / "summary.nc", engine="h5netcdf")
+    text = Page(report.render(folder)).text
+    assert "Oracle: above what any rule can reach." in text
+    assert "Only 3 replicates" in text
+    assert "There is no regression" in text
+
+
+def test_samplers_are_shown_with_their_reasons(folder):
+    board = xr.Dataset(
+        {
+            "verdict": (("time", "sampler"), [["trusted", "condemned"]]),
+            "reason": (("time", "sampler"), [["all is well", "3900 draws diverged"]]),
+            "rhat": (("time", "sampler"), [[1.0, 1.6]]),
+            "ess_bulk": (("time", "sampler"), [[4000.0, 5.0]]),
+            "outside": (("time", "sampler"), [[0.0, np.nan]]),
+        },
+        coords={"time": [1000], "sampler": ["exact", "nuts-hard"]},
+    )
+    board.to_netcdf(folder / "scoreboard.nc", engine="h5netcdf")
+    text = Page(report.render(folder)).text
+    assert "Samplers of the alternative set after 1,000 pulls" in text
+    assert "3900 draws diverged" in text
+    assert "Samplers that do not pass after 1,000 pulls: nuts-hard (condemned)." in text
+    assert "the verdict does not rest on them" in text
+
+
+def test_the_scoreboard_is_shown_and_described(folder):
+    dims = ("time", "sampler")
+    board = xr.Dataset(
+        {
+            "verdict": (dims, [["trusted", "failed"]]),
+            "reason": (dims, [["all is well", "no memory"]]),
+            "rhat": (dims, [[1.0, np.nan]]),
+            "ess_bulk": (dims, [[4000.0, np.nan]]),
+            "ess_tail": (dims, [[3000.0, np.nan]]),
+        },
+        coords={"time": [1000], "sampler": ["exact", "smc"]},
+    )
+    board.to_netcdf(folder / "scoreboard.nc", engine="h5netcdf")
+    drawn = figures.scoreboard(board.sel(time=1000))
+    figures.save(drawn, folder / "figures" / "scoreboard_1000")
+    picture = Page(report.render(folder)).all("img")[-1]
+    assert "after 1,000 pulls: exact trusted, 4,000; smc failed, -." in picture["alt"]
+
+
+def test_a_fit_that_overshoots_is_not_taken_for_a_rule_that_beats_the_optimum(made, folder):
+    summary = made[2].copy()
+    summary["verdict"] = ("rule", ["undecided", "below"])
+    summary["relative_rate"] = ("rule", [1.044, 0.4])
+    summary["relative_lower"] = ("rule", [1.017, 0.3])
+    summary["relative_upper"] = ("rule", [1.071, 0.5])
+    (folder / "summary.nc").unlink()
+    summary.to_netcdf(folder / "summary.nc", engine="h5netcdf")
+    text = Page(report.render(folder)).text
+    assert "The fitted rate of Oracle, 1.044 Γ, does not mean that it beats Γ." in text
+    assert "1.0170 to 1.0710 †" in text
+    assert "0.3000 to 0.5000 †" not in text
+
+
+def test_the_same_study_gives_the_same_page(folder):
+    assert report.write(folder).read_bytes() == report.write(folder).read_bytes()
+
+
+def test_a_bare_folder_will_do(made, tmp_path):
+    made[2].to_netcdf(tmp_path / "summary.nc", engine="h5netcdf")
+    page = Page(report.write(tmp_path).read_text(encoding="utf-8"))
+    assert "Study: Oracle, Uniform <b>" in page.text
+    assert page.all("img") == []
+
+
+def test_the_headline_names_every_rule(made):
+    text = report.headline(made[2])
+    assert text.startswith("After 10,000 pulls ")
+    for rule in made[2].rule.values:
+        assert str(rule) in text
+
+
+def test_command(capsys, folder, tmp_path):
+    assert cli.main(["report", str(folder)]) == 0
+    assert capsys.readouterr().out == f"{folder / 'report.html'}\n"
+    out = tmp_path / "page.html"
+    assert cli.main(["report", str(folder), "--out", str(out), "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+    assert out.exists()
+
+
+@pytest.mark.parametrize("make", [False, True])
+def test_a_folder_without_a_study_is_refused(capsys, tmp_path, make):
+    path = tmp_path / "empty"
+    if make:
+        path.mkdir()
+    assert cli.main(["report", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"bayes-feasible report: {path}: no s")
+    assert err.count("\n") == 1

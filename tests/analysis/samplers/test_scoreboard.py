@@ -1,0 +1,581 @@
+"""The scoreboard: what is right passes, and every diagnostic catches what it is there for."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+from helpers import gaussian_draws, in_balls, planar_union, z_bound
+from helpers import membership as events_of
+from matplotlib import pyplot
+from scipy import stats
+
+import bayes_feasible as bf
+from bayes_feasible import cli
+from bayes_feasible.analysis.samplers import figures as scoreboard_figures
+from bayes_feasible.analysis.samplers import mcmc, scoreboard, yardstick
+from bayes_feasible.analysis.samplers import sample as samplers
+from bayes_feasible.analysis.samplers.targets import target
+from bayes_feasible.commands import _state
+
+
+@pytest.fixture(scope="module")
+def four_events():
+    return target("b", -40)
+
+
+@pytest.fixture(scope="module")
+def one_event():
+    return target("a", -40)
+
+
+def _tree(draws, **attributes):
+    groups = {"posterior": draws[["theta_reward", "theta_cost"]]}
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs = attributes
+    return tree
+
+
+def _exact(posterior, alternative, draws=1000, chains=4, seed=1):
+    return alternative.sample(posterior, draws, seed=seed, chains=chains)
+
+
+def _judged(tree, state):
+    result = scoreboard.judge({"tried": tree}, *state).sel(sampler="tried")
+    return str(result.verdict.item()), str(result.reason.item()), result
+
+
+def test_exact_draws_are_trusted(four_events, one_event):
+    for state in (four_events, one_event, target("c", -4)):
+        verdict, reason, result = _judged(_tree(_exact(*state)), state)
+        assert verdict == "trusted", reason
+        assert float(result.outside) == 0
+        assert np.isnan(float(result.log_probability))
+
+
+def test_exact_draws_raise_no_more_false_alarms_than_stated(four_events):
+    measured = yardstick.Yardstick.of(*four_events)
+
+    def too_many_alarms(runs, kept):
+        """Of runs in which one region keeps this share of its weight."""
+        alarms = 0
+        for seed in range(runs):
+            tree = _tree(_thinned_event(four_events, kept, seed=1000 + seed))
+            row = scoreboard._score(tree, measured)
+            alarms += scoreboard._verdict(row, tree, measured)[0] != "trusted"
+        return alarms > stats.binom.isf(1e-4, runs, scoreboard.FALSE_ALARM)
+
+    assert not too_many_alarms(30, kept=1.0)
+    assert too_many_alarms(5, kept=0.8)  # the control: a fifth of a region's draws are missing
+
+
+# --- Negative controls: a sampler made wrong on purpose must fail the diagnostic for it.
+
+
+def _drop_event(state):
+    """A region that no chain enters."""
+    draws = _exact(*state, draws=3000)
+    kept = [
+        draws.isel(chain=c).isel(draw=np.flatnonzero(draws.event[c] != 1)[:1000]) for c in range(4)
+    ]
+    return xr.concat([one.assign_coords(draw=np.arange(1000)) for one in kept], "chain")
+
+
+def _stuck(state):
+    """Each chain in a region of its own, all regions seen: the pooled draws look right."""
+    draws = _exact(*state, draws=6000)
+    kept = [
+        draws.isel(chain=c).isel(draw=np.flatnonzero(draws.event[c] == c)[:1000]) for c in range(4)
+    ]
+    return xr.concat([one.assign_coords(draw=np.arange(1000)) for one in kept], "chain")
+
+
+def _thinned_event(state, kept=0.5, seed=1):
+    """One region with a share of its weight, in every chain."""
+    draws = _exact(*state, draws=2000, seed=seed)
+    rng = np.random.default_rng(0)
+    chains = []
+    for c in range(4):
+        keep = (draws.event[c].values != 1) | (rng.random(2000) < kept)
+        chains.append(draws.isel(chain=c).isel(draw=np.flatnonzero(keep)[:1000]))
+    return xr.concat([one.assign_coords(draw=np.arange(1000)) for one in chains], "chain")
+
+
+def _shifted(state):
+    """A direction that nothing constrains, off by a fifth of a standard deviation."""
+    draws = _exact(*state)
+    return draws.assign(theta_cost=draws.theta_cost + 0.2 * draws.theta_cost.std())
+
+
+def _widened(state):
+    """The same mean, a fifth wider."""
+    draws = _exact(*state)
+    mean = draws.theta_cost.mean(["chain", "draw"])
+    return draws.assign(theta_cost=mean + 1.2 * (draws.theta_cost - mean))
+
+
+def _sticky(state):
+    """Every draw twenty times over."""
+    draws = _exact(*state)
+    return draws.isel(draw=np.arange(1000) // 20).assign_coords(draw=np.arange(1000))
+
+
+def _leaking(state):
+    """One draw in twenty at the posterior mean, outside the set."""
+    draws = _exact(*state).copy(deep=True)
+    posterior = state[0]
+    draws.theta_reward[:, ::20] = posterior.mean_reward
+    draws.theta_cost[:, ::20] = posterior.mean_cost
+    return draws
+
+
+def _leaking_a_little(state):
+    """One draw of 4000 outside the set."""
+    draws = _exact(*state).copy(deep=True)
+    draws.theta_reward[0, 7], draws.theta_cost[0, 7] = state[0].mean_reward, state[0].mean_cost
+    return draws
+
+
+def _slightly_apart(state):
+    """One chain of four off by two fifths of a standard deviation, where nothing is asked."""
+    draws = _exact(*state).copy(deep=True)
+    free = draws.theta_cost[..., 1]
+    draws.theta_cost[0, ..., 1] += 0.4 * free.std()
+    return draws
+
+
+def _frozen(state):
+    """One chain that never moves."""
+    draws = _exact(*state).copy(deep=True)
+    draws.theta_reward[2] = draws.theta_reward[2, 0]
+    draws.theta_cost[2] = draws.theta_cost[2, 0]
+    return draws
+
+
+@pytest.mark.parametrize(
+    ("spoil", "kind", "verdict", "reason"),
+    [
+        (_drop_event, "b", "condemned", "a region missed"),
+        (_stuck, "b", "condemned", "a region missed"),
+        (_stuck, "b", "condemned", "chains disagree"),
+        (_thinned_event, "b", "condemned", "of the draws lie in 'left better', 25.1 % is right"),
+        (_shifted, "a", "condemned", "the mean of coordinate"),
+        (_widened, "a", "condemned", "the distribution of coordinate"),
+        (_sticky, "a", "doubtful", "effective draws, 400 are needed"),
+        (_leaking, "a", "condemned", "5 % of the draws lie outside the alternative set"),
+        (_leaking_a_little, "a", "doubtful", "0.025 % of the draws lie outside"),
+        (_slightly_apart, "a", "doubtful", "R-hat 1.02: chains disagree"),
+        (_frozen, "a", "condemned", "R-hat inf"),
+    ],
+)
+def test_draws_made_wrong_fail_the_diagnostic_for_it(
+    spoil, kind, verdict, reason, four_events, one_event
+):
+    state = four_events if kind == "b" else one_event
+    given, text, _ = _judged(_tree(spoil(state)), state)
+    assert (given, reason in text) == (verdict, True), text
+
+
+@pytest.mark.parametrize(
+    ("attributes", "verdict", "reason"),
+    [
+        ({"divergences": 100.0}, "condemned", "100 divergences (2.5 % of the draws)"),
+        ({"divergences": 3.0}, "doubtful", "3 divergences"),
+        ({"divergences": 0.0, "bfmi": 0.9}, "trusted", "R-hat"),
+        ({"bfmi": 0.1}, "doubtful", "BFMI 0.1"),
+        ({"log_probability": 0.02, "log_probability_standard_error": 0.001}, "condemned",
+         "log P is wrong by +0.02"),
+        ({"log_probability": 0.02, "log_probability_standard_error": 0.01}, "trusted", "R-hat"),
+        ({"log_probability": 0.02, "log_probability_standard_error": 0.001,
+          "log_probability_freedom": 3.0}, "trusted", "R-hat"),
+        ({"log_probability": -0.7, "log_probability_standard_error": 1.0}, "condemned",
+         "log P is wrong by -0.7"),
+        ({"log_probability": 0.002, "log_probability_standard_error": 0.0}, "trusted", "R-hat"),
+    ],
+)  # fmt: skip
+def test_what_the_sampler_says_of_itself_is_judged(attributes, verdict, reason, one_event):
+    posterior, alternative = one_event
+    attributes = dict(attributes)
+    if "log_probability" in attributes:
+        attributes["log_probability"] += alternative.log_probability(posterior).value
+    given, text, _ = _judged(_tree(_exact(*one_event), **attributes), one_event)
+    assert (given, reason in text) == (verdict, True), text
+
+
+def test_divergences_and_energies_are_read_from_the_chains():
+    """A chain whose energy wanders slowly has a low BFMI, and the worst chain counts."""
+    noise = np.random.default_rng(5).standard_normal((4, 1000))
+    diverging = np.zeros((4, 1000), dtype=bool)
+
+    def figures(energy):
+        dims = ("chain", "draw")
+        return mcmc.trajectory_figures(
+            xr.Dataset({"diverging": (dims, diverging), "energy": (dims, energy)})
+        )
+
+    # Of independent energies the expected BFMI is 2, with a standard deviation of about 0.1.
+    assert figures(noise)["bfmi"] > 1.5
+    assert figures(noise)["divergences"] == 0
+    slow = noise.copy()
+    slow[2] = np.cumsum(noise[2])
+    assert figures(slow)["bfmi"] < scoreboard.BFMI
+    diverging[1, [3, 5, 7]] = True
+    assert figures(noise)["divergences"] == 3
+
+
+def test_the_reason_begins_with_the_worst_and_names_no_more_than_three(four_events):
+    tree = _tree(_leaking(four_events), divergences=4.0, bfmi=0.1)
+    verdict, text, _ = _judged(tree, four_events)
+    assert verdict == "condemned"
+    assert text.startswith("5 % of the draws lie outside")
+    assert text.count(";") <= 3
+
+
+def test_a_sampler_that_broke_off_has_its_row(four_events):
+    good, bad = _tree(_exact(*four_events)), xr.DataTree.from_dict({"posterior": xr.Dataset()})
+    bad.attrs = {"error": "SMC: no particle to go on with"}
+    result = scoreboard.judge({"good": good, "bad": bad}, *four_events)
+    assert result.verdict.values.tolist() == ["trusted", "failed"]
+    assert result.reason.sel(sampler="bad").item() == "SMC: no particle to go on with"
+    assert np.isnan(result.rhat.sel(sampler="bad"))
+    assert "failed" in scoreboard.table(result)
+
+
+# --- The figures themselves, against values that share no code with them.
+
+
+def test_occupancies_are_those_of_the_polygons():
+    posterior, alternative = target("b", -2)  # where events overlap
+    measured = yardstick.Yardstick.of(posterior, alternative)
+    total = planar_union(alternative, posterior)
+    assert np.exp(measured.log_probability) == pytest.approx(total, rel=1e-3)
+    drawn = _exact(posterior, alternative, draws=50_000)
+    inside = yardstick.membership(alternative, drawn).mean(axis=(1, 2))
+
+    def occupied_as(occupancy):
+        error = np.sqrt(occupancy * (1 - occupancy) / 200_000)
+        return bool(np.all(np.abs(inside - occupancy) < z_bound(4, 1e-4) * error))
+
+    assert occupied_as(measured.occupancy)
+    # the control: shares of the events, as if none overlapped
+    assert not occupied_as(measured.occupancy / measured.occupancy.sum())
+
+
+def test_distances_are_those_of_scipy():
+    rng = np.random.default_rng(3)
+    values = rng.normal(0.1, 1.2, (2, 4, 250))
+    exact = np.sort(rng.standard_normal((2, 5000)), axis=1)
+    found = yardstick.distances(values, exact, np.full(2, 1000.0))
+    for i in range(2):
+        own = values[i].ravel()
+        test = stats.ks_2samp(own, exact[i], method="asymp")
+        assert found["kolmogorov"][i] == pytest.approx(test.statistic)
+        assert found["kolmogorov_p"][i] == pytest.approx(test.pvalue, rel=0.3)
+        spread = exact[i].std(ddof=1)
+        distance = stats.wasserstein_distance(own, exact[i]) / spread
+        assert found["wasserstein"][i] == pytest.approx(distance)
+        assert found["mean_shift"][i] == pytest.approx((own.mean() - exact[i].mean()) / spread)
+
+
+def test_effective_draws_of_an_autoregression():
+    """For the mean of an AR(1) series they are n (1 - r) / (1 + r)."""
+    rng = np.random.default_rng(4)
+    correlation, size = 0.8, 20_000
+    noise = rng.standard_normal((4, size)) * np.sqrt(1 - correlation**2)
+    series = np.empty((4, size))
+    series[:, 0] = rng.standard_normal(4)
+    for t in range(1, size):
+        series[:, t] = correlation * series[:, t - 1] + noise[:, t]
+    expected = 4 * size * (1 - correlation) / (1 + correlation)
+
+    def as_expected(series):
+        figures = yardstick.convergence(series[np.newaxis])
+        near = figures["ess_bulk"][0] == pytest.approx(expected, rel=0.15)
+        return near, figures["mcse"][0] == pytest.approx(1 / np.sqrt(expected), rel=0.1)
+
+    assert as_expected(series) == (True, True)
+    assert yardstick.convergence(series[np.newaxis])["rhat"][0] < 1.01
+    assert as_expected(series[:, : size // 2]) == (False, False)  # the control: half of it
+
+
+def test_missed_is_what_the_chains_lack_each_by_itself():
+    inside = np.zeros((2, 2, 10), dtype=bool)
+    inside[0, 0] = True  # the first chain only in event 0, the second only in event 1
+    inside[1, 1] = True
+    found = yardstick.occupancies(inside, np.array([0.5, 0.5]), effective=20.0)
+    assert found["occupancy"].tolist() == [0.5, 0.5]
+    assert found["missed"].tolist() == [0.5, 0.5]
+    assert found["missed_worst"].tolist() == [1.0, 1.0]
+
+
+def test_bounded_parameters_have_occupancies_of_their_own():
+    """Exact draws are trusted, against rejection; draws that ignore the bounds are not."""
+    arms, thresholds = [[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]], [0.5]
+    states = []
+    for radius in (1.0, None):
+        this = bf.Problem(arms, thresholds, parameter_radius=radius)
+        shown = np.tile([1.0, 0.4, 1.0], 5), np.tile([0.2, 0.6, 0.5], 5)[:, np.newaxis]
+        posterior = bf.Posterior.from_history(this, np.arange(15) % 3, *shown)
+        states.append((posterior, bf.Alternative(this, 0)))
+    bounded, unbounded = states
+    draws = gaussian_draws(bounded[0], 400_000, 5)
+    inside = events_of(bounded[1], draws[in_balls(bounded[0].problem, draws)])
+    inside = inside[inside.any(axis=1)]
+    measured = yardstick.Yardstick.of(*bounded)
+    error = np.hypot(measured.occupancy_error, inside.std(axis=0) / np.sqrt(len(inside)))
+    allowed = z_bound(3, 1e-4) * error
+    assert np.all(np.abs(inside.mean(axis=0) - measured.occupancy) < allowed)
+    closed_form = yardstick.Yardstick.of(*unbounded)
+    assert np.any(np.abs(inside.mean(axis=0) - closed_form.occupancy) > allowed)
+    assert not closed_form.occupancy_error.any()
+    verdict, reason, _ = _judged(_tree(_exact(*bounded)), bounded)
+    assert verdict == "trusted", reason
+    assert _judged(_tree(_exact(*unbounded)), bounded)[0] == "condemned"
+
+
+# --- Running, printing, saving.
+
+
+@pytest.fixture(scope="module")
+def board(four_events):
+    """Two samplers that cost nothing, and one made wrong."""
+    trees = scoreboard.run(*four_events, ["exact"], draws=400, progress=False)
+    trees["dropped"] = _tree(_drop_event(four_events).isel(draw=slice(0, 400)))
+    return trees, scoreboard.judge(trees, *four_events)
+
+
+def test_the_table_shows_every_sampler_with_its_reason(board):
+    text = scoreboard.table(board[1])
+    assert "nan" not in text
+    lines = text.splitlines()
+    assert lines[0].split()[:3] == ["sampler", "verdict", "R-hat"]
+    assert lines[1].startswith("exact")
+    assert "dropped: condemned. A region missed" in text
+    assert "95 % interval" in text
+    for column in ("MCSE", "diverg.", "BFMI", "outside", "missed", "distance", "log P", "z"):
+        assert column in text
+
+
+def test_files_are_written_and_read_back(board, four_events, tmp_path):
+    trees, result = board
+    posterior, alternative = four_events
+    paths = scoreboard.save(
+        result, trees, tmp_path / "new", posterior=posterior, alternative=alternative
+    )
+    names = {path.relative_to(tmp_path / "new").as_posix() for path in paths}
+    pictures = {f"{name}.{kind}" for name in ("ranks", "ess_evolution", "regions", "plane")
+                for kind in ("png", "svg")}  # fmt: skip
+    assert names == {"scoreboard.nc", "draws/exact.nc", "draws/dropped.nc", *pictures}
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {
+        "draws", "scoreboard.nc", *pictures
+    }  # fmt: skip
+    with xr.open_dataset(tmp_path / "new" / "scoreboard.nc", engine="h5netcdf") as stored:
+        xr.testing.assert_identical(stored.load(), result)
+    with xr.open_datatree(tmp_path / "new" / "draws" / "exact.nc", engine="h5netcdf") as stored:
+        xr.testing.assert_identical(
+            stored["posterior"].to_dataset().load(), trees["exact"]["posterior"].to_dataset()
+        )
+
+
+def test_a_board_on_which_every_sampler_broke_off_is_saved_without_figures(four_events, tmp_path):
+    posterior, alternative = four_events
+    bad = xr.DataTree.from_dict({"posterior": xr.Dataset()})
+    bad.attrs = {"sampler": "smc_hard", "error": "SMC: no particle to go on with"}
+    result = scoreboard.judge({"smc_hard": bad}, *four_events)
+    paths = scoreboard.save(
+        result, {"smc_hard": bad}, tmp_path, posterior=posterior, alternative=alternative
+    )
+    assert [path.name for path in paths] == ["scoreboard.nc", "smc_hard.nc"]
+    with xr.open_datatree(paths[1], engine="h5netcdf") as stored:
+        assert stored.attrs["error"] == bad.attrs["error"]
+
+
+def test_figures_name_their_axes_and_samplers(board, four_events):
+    trees, result = board
+    drawn = scoreboard_figures.all_figures(result, trees, *four_events)
+    assert list(drawn) == ["ranks", "ess_evolution", "regions", "plane"]
+    for name in ("ranks", "ess_evolution"):
+        figure = drawn[name]
+        assert figure.get_supxlabel()
+        assert figure.get_supylabel()
+        titles = [axes.get_title(loc="left") for axes in figure.axes]
+        assert [title.split("\n")[0] for title in titles] == ["exact", "dropped"]
+    (axes,) = drawn["regions"].axes
+    assert "share of the draws" in axes.get_xlabel()
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    assert names == ["exact probability", "exact", "dropped"]
+    # The bars of the exact probabilities are as long as these are.
+    lengths = [patch.get_width() for patch in axes.patches[:4]]
+    np.testing.assert_allclose(sorted(lengths), np.sort(result.exact_occupancy), rtol=1e-6)
+    assert len(drawn["plane"].axes) == 4
+    assert pyplot.get_fignums() == []
+
+
+def test_a_sampler_that_there_is_not_is_refused_before_anything_runs(four_events):
+    with pytest.raises(ValueError, match="sampler: expected one of"):
+        scoreboard.run(*four_events, ["exact", "gibbs"], progress=False)
+    with pytest.raises(ValueError, match="chains: expected at least 2"):
+        scoreboard.run(*four_events, ["exact"], chains=1, progress=False)
+
+
+def test_the_tables_of_samplers_are_consistent():
+    assert set(samplers.QUICK) <= set(samplers.FULL) == set(samplers.SAMPLERS)
+    assert {"exact", "exact_step"} <= set(samplers.QUICK)
+    assert samplers.FULL == _state.SAMPLERS
+
+
+def _run(capsys, *arguments):
+    code = cli.main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_diagnose_prints_what_the_library_says(capsys, tmp_path):
+    arguments = ["diagnose", "--target", "a", "--samplers", "exact", "--draws", 300, "--quiet"]
+    code, out, err = _run(capsys, *arguments, "--json")
+    assert (code, err) == (0, "")
+    shown = json.loads(out, parse_constant=pytest.fail)
+    assert shown["samplers"]["exact"]["verdict"] == "trusted"
+    assert shown["samplers"]["exact"]["divergences"] is None
+    expected = scoreboard.scoreboard(*target("a", -40), ["exact"], draws=300, progress=False)
+    assert shown["log_probability"] == float(expected.exact_log_probability)
+    assert shown["samplers"]["exact"]["rhat"] == expected.rhat.sel(sampler="exact").item()
+    code, out, _ = _run(capsys, *arguments, "--out", tmp_path / "board")
+    assert code == 0
+    assert "exact: trusted." in out
+    assert (tmp_path / "board" / "scoreboard.nc").exists()
+
+
+def test_diagnose_of_bounded_parameters(capsys, tmp_path):
+    path = tmp_path / "bounded.toml"
+    path.write_text(
+        "thresholds = [0.5]\nparameter_radius = 1.5\ntheta_reward = [1.0, 0.4]\n"
+        "theta_cost = [[0.2, 0.6]]\n[arms]\nleft = [1, 0]\nup = [0, 1]\nboth = [0.7, 0.7]\n"
+    )
+    samplers = ["exact", "exact_step", "nuts_component"]
+    code, out, err = _run(
+        capsys, "diagnose", path, "--pulls", 50, "--samplers", *samplers, "--jobs", 1, "--quiet"
+    )
+    assert (code, err) == (0, "")
+    assert "exact: trusted." in out
+    assert "exact_step: trusted." in out
+    assert "nuts_component: failed. With a parameter_radius the events are no half-spaces." in out
+
+
+def test_strict_diagnosis_exits_with_1(capsys):
+    arguments = ["diagnose", "--target", "a", "--samplers", "exact", "--draws", 40, "--quiet"]
+    assert _run(capsys, *arguments)[0] == 0
+    code, out, _ = _run(capsys, *arguments, "--strict")
+    assert code == 1
+    assert "doubtful" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--target", "a", "--samplers", "gibbs"], "sampler: expected one of"),
+        (["--target", "a", "--pulls", "5"], "--pulls: has no meaning with --target"),
+        (["--target", "a", "--log-probability", "-1"], "log_probability: expected at most -2"),
+        (["--instance", "soare", "--pulls", "0"], "--pulls: expected at least 1, got 0"),
+        (["--instance", "soare", "--candidate", "x"], "--candidate: expected one of 0, 1, 2"),
+    ],
+)
+def test_bad_input_to_diagnose(capsys, arguments, message):
+    code, out, err = _run(capsys, "diagnose", *arguments, "--quiet")
+    assert (code, out) == (2, "")
+    assert err.startswith("bayes-feasible diagnose: ")
+    assert message in err
+
+
+def test_sample_prints_and_saves(capsys, tmp_path):
+    path = tmp_path / "draws.nc"
+    code, out, err = _run(
+        capsys, "sample", "--instance", "end_of_optimism", "alpha=0.2", "--pulls", 3000,
+        "--draws", 200, "--out", path, "--quiet",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    assert "theta_reward[0]" in out
+    with xr.open_datatree(path, engine="h5netcdf") as stored:
+        assert stored["posterior"].sizes["draw"] == 200
+        assert f"{stored.attrs['log_probability']:.6g}" in out
+
+
+@pytest.mark.parametrize("rule", ["BLFAIPS", "Uniform"])
+def test_sample_after_pulls_of_a_rule(capsys, rule):
+    code, out, _ = _run(
+        capsys, "sample", "--instance", "end_of_optimism", "--rule", rule, "--pulls", 200,
+        "--draws", 100, "--candidate", 0, "--json",
+    )  # fmt: skip
+    shown = json.loads(out)
+    assert code == 0
+    assert shown["candidate"] == "0"
+    assert shown["outside"] == 0.0
+    assert sum(shown["events"].values()) >= 1
+
+
+def test_sample_from_recorded_pulls(capsys, tmp_path):
+    problem = tmp_path / "drug.toml"
+    problem.write_text("thresholds = [0.3]\n[arms]\nlow = [1, 0.2]\nhigh = [1, 0.9]\n")
+    pulls = tmp_path / "pulls.csv"
+    pulls.write_text("arm,reward,cost\nlow,0.1,0.1\nhigh,1.2,0.8\nlow,0.2,0.0\n")
+    code, out, err = _run(capsys, "sample", problem, "--history", pulls, "--draws", 50, "--quiet")
+    assert (code, err) == (0, "")
+    assert "given that 'low' is not the best" in out
+
+
+def test_sample_that_breaks_off_exits_with_1(capsys):
+    code, out, err = _run(
+        capsys, "sample", "--target", "b", "--log-probability", -400, "--sampler", "smc_hard",
+        "--draws", 50, "--quiet",
+    )  # fmt: skip
+    assert (code, out) == (1, "")
+    assert err.startswith("bayes-feasible sample: SMC: none of 50 particles starts inside")
+
+
+# --- The verdicts that are promised, on real samplers.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sampler", "options", "regime", "reason"),
+    [
+        ("nuts_hard", {}, ("a", -40), "divergences"),
+        ("nutpie_hard", {}, ("b", -40), "divergences"),
+        ("nuts_smooth", {"softness": 0.5}, ("a", -40), "lie outside the alternative set"),
+        ("nutpie_smooth", {"softness": 0.5}, ("a", -400), "lie outside the alternative set"),
+        ("slice", {}, ("b", -4), "a region missed"),
+        ("slice", {}, ("b", -40), "a region missed"),
+        ("smc_graded", {}, ("b", -400), "log P is wrong"),
+    ],
+)
+def test_the_wrong_are_condemned_for_the_right_reason(sampler, options, regime, reason):
+    state = target(*regime)
+    tree = samplers.sample_alternative(*state, sampler, progress=False, **options)
+    verdict, text, _ = _judged(tree, state)
+    assert verdict == "condemned", text
+    assert reason in text.split(";")[0], text
+
+
+@pytest.mark.slow
+def test_processes_beside_each_other_give_the_same(four_events):
+    names = ["exact", "slice", "exact_step", "smc_hard"]
+    alone, beside = (
+        scoreboard.run(*four_events, names, draws=50, tune=50, jobs=jobs, progress=False)
+        for jobs in (1, 2)
+    )
+    assert list(alone) == list(beside) == names
+    for name in names[:3]:
+        xr.testing.assert_equal(
+            alone[name]["posterior"].to_dataset(), beside[name]["posterior"].to_dataset()
+        )
+    assert alone["smc_hard"].attrs["error"] == beside["smc_hard"].attrs["error"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", ["exact", "exact_step", "nuts_component", "smc_events"])
+@pytest.mark.parametrize("regime", [("a", -40), ("b", -40), ("c", -40)])
+def test_the_right_are_trusted(sampler, regime):
+    state = target(*regime)
+    tree = samplers.sample_alternative(*state, sampler, progress=False)
+    verdict, text, _ = _judged(tree, state)
+    assert verdict == "trusted", text

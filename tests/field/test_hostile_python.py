@@ -1,0 +1,739 @@
+"""Bad arguments of what remembers, simulates and writes: a ValueError that names the argument.
+
+`test_bad_input` does the same for problems, instances, posteriors and alternatives.
+"""
+
+import ast
+import io
+import math
+import os
+import re
+from array import array
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import xarray as xr
+
+import bayes_feasible as bf
+from bayes_feasible.analysis.study import specification
+from bayes_feasible.trial.halving import pulls_to_halve
+
+NAN, INF = math.nan, math.inf
+DRUG = bf.Problem({"low": [1.0, 0.2], "high": [1.0, 0.9]}, {"dose": 0.5})
+PLAIN = bf.Problem([[1.0, 0.0], [0.0, 1.0]])
+SOARE = bf.instances.soare()
+TRUTH = bf.Instance(DRUG, [0.1, 1.0], [0.2, 0.9])
+TWO = bf.Problem({"low": [1.0, 0.2], "high": [1.0, 0.9]}, {"a": 0.5, "b": 0.6})
+XY = bf.Problem(pd.DataFrame([[1.0, 2.0], [3.0, 1.0]], columns=["x", "y"]))
+
+
+class Tensor:
+    """An array that will not be one, as a tensor with a gradient."""
+
+    def __array__(self, *_, **__):
+        raise RuntimeError("detach it first")
+
+
+class Raises:
+    """An object that raises whatever it likes when it is to become a number or an array."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __array__(self, *_, **__):
+        raise self.error
+
+    def __float__(self):
+        raise self.error
+
+
+def holding_itself():
+    """A list that is its own element."""
+    made = [1.0]
+    made.append(made)
+    return made
+
+
+def missing(values, *places):
+    """A masked array in which some values are missing."""
+    return np.ma.masked_array(values, mask=np.isin(np.arange(len(values)), places))
+
+
+class Answers:
+    """A rule of one's own that answers with what it is given."""
+
+    def __init__(self, problem, seed, ask=0, recommend=0):
+        self.answers = ask, recommend
+
+    def ask(self):
+        return self.answers[0]
+
+    def tell(self, arm, reward, cost):
+        pass
+
+    def recommend(self):
+        return self.answers[1]
+
+
+def answering(**answers):
+    return lambda problem, seed: Answers(problem, seed, **answers)
+
+
+def simulate(rules=None, horizon=3, replicates=1, **options):
+    rules = {"uniform": bf.Uniform} if rules is None else rules
+    return bf.simulate(SOARE, rules, horizon, replicates, **{"executor": False} | options)
+
+
+def trial(problem=DRUG, **options):
+    """A new trial in the current folder."""
+    return bf.Trial.new("a.trial", problem, **options)
+
+
+def told():
+    """A trial with one ask and one tell."""
+    made = trial()
+    made.ask()
+    made.tell("low", 0.7, 0.1)
+    return made
+
+
+def history():
+    return bf.History(DRUG, [0, 1], [1.0, 2.0], [0.1, 0.2])
+
+
+def sums(counts, rewards=(1, 0), costs=((1,), (0,))):
+    return bf.Posterior.from_sums(DRUG, counts, rewards, costs)
+
+
+# A call, and what the message must say. Everything runs in an empty folder.
+BAD = [
+    # counts and sums
+    (lambda: sums([2**63, 0]), "counts: "),
+    (lambda: sums([1e19, 0]), "counts: "),
+    (lambda: sums([1e100, 0]), "counts: "),
+    (lambda: sums([-1, 0]), "counts: "),
+    (lambda: sums([0.5, 0]), "counts: "),
+    (lambda: sums([NAN, 0]), "counts: "),
+    (lambda: sums([0, 0]), "counts: "),
+    (lambda: sums([1]), "counts: "),
+    (lambda: sums([1, 0], rewards=[INF, 0]), "reward_sums: "),
+    (lambda: sums([1, 0], rewards=[1]), "reward_sums: "),
+    (lambda: sums([1, 0], costs=[[1]]), "cost_sums: "),
+    (lambda: sums([1, 0], costs="a"), "cost_sums: "),
+    # rules
+    (lambda: bf.BLFAIPS("problem"), "problem: "),
+    (lambda: bf.BLFAIPS(None), "problem: "),
+    (lambda: bf.BLFAIPS(DRUG, seed=-1), "seed: "),
+    (lambda: bf.BLFAIPS(DRUG, seed=1.5), "seed: "),
+    (lambda: bf.BLFAIPS(DRUG, seed="x"), "seed: "),
+    (lambda: bf.BLFAIPS(DRUG, eta=0), "eta: "),
+    (lambda: bf.BLFAIPS(DRUG, eta="papers"), "eta: "),
+    (lambda: bf.BLFAIPS(DRUG, eta=[1, 2]), "eta: "),
+    (lambda: bf.BLFAIPS(DRUG, exploration=-1), "exploration: "),
+    (lambda: bf.BLFAIPS(DRUG, exploration=NAN), "exploration: "),
+    (lambda: bf.BLFAIPS(DRUG, arm_norm=INF), "arm_norm: "),
+    (lambda: bf.BLFAIPS(DRUG, parameter_radius=[1, 2, 3]), "parameter_radius: "),
+    (lambda: bf.BLFAIPS(DRUG, parameter_radius=[1, 2, 3], eta=1.0), "parameter_radius: "),
+    (lambda: bf.BLFAIPS(DRUG, parameter_radius=-1, eta=1.0), "parameter_radius: "),
+    (lambda: bf.BLFAIPS(DRUG, recommendation="best"), "recommendation: "),
+    (lambda: bf.BLFAIPS(DRUG, recommendation=["mean"]), "recommendation: "),
+    (lambda: bf.PEPS(DRUG), "problem: PEPS knows no constraint"),
+    (lambda: bf.PEPS(PLAIN, horizon=0), "horizon: "),
+    (lambda: bf.PEPS(PLAIN, horizon=1e6), "horizon: "),
+    (lambda: bf.PEPS(PLAIN, horizon=10**400, learner="hedge"), "horizon: "),
+    (lambda: bf.PEPS(PLAIN, learner="hedge"), "horizon: "),
+    (lambda: bf.PEPS(PLAIN, learner="x"), "learner: "),
+    (lambda: bf.TopTwo(DRUG, beta=1.1), "beta: "),
+    (lambda: bf.TopTwo(DRUG, beta=NAN), "beta: "),
+    (lambda: bf.TopTwo(DRUG, beta="half"), "beta: "),
+    (lambda: bf.TopTwo(DRUG, beta="optimal"), "beta: "),
+    (lambda: bf.TopTwo(DRUG, select=3), "select: "),
+    (lambda: bf.Oracle(DRUG), "problem: Oracle needs an Instance"),
+    (lambda: bf.FixedAllocation(DRUG), "allocation: "),
+    (lambda: bf.simulate(TRUTH, {"a": partial(bf.Uniform, allocation=[0.9, 0.1])}, 5, 1),
+     "rules: 'a' cannot be made"),
+    (lambda: bf.FixedAllocation(DRUG, allocation="x"), "allocation: "),
+    (lambda: bf.FixedAllocation(DRUG, allocation=[2, -1]), "allocation: "),
+    (lambda: bf.FixedAllocation(DRUG, allocation=[0.5, NAN]), "allocation: "),
+    (lambda: bf.FixedAllocation(DRUG, allocation=[0.5, 0.6]), "allocation: "),
+    (lambda: bf.BLFAIPS(DRUG).ask(-3), "n: "),
+    (lambda: bf.BLFAIPS(DRUG).ask(INF), "n: "),
+    (lambda: bf.BLFAIPS(DRUG).tell(0, 1e81, 0), "reward: "),
+    (lambda: bf.BLFAIPS(DRUG).tell(0, 0, -1e81), "cost: "),
+    (lambda: bf.BLFAIPS(DRUG).tell(2**40, 0, 0), "arm: "),
+    (lambda: bf.BLFAIPS(DRUG).save(None), "path: "),
+    (lambda: bf.BLFAIPS(DRUG).save(3.5), "path: "),
+    (lambda: bf.BLFAIPS(DRUG).save("."), "this is a folder"),
+    (lambda: bf.BLFAIPS(DRUG).save("no/rule.json"), "there is no folder"),
+    (lambda: bf.BLFAIPS(DRUG).save("a\0b"), "null"),
+    (lambda: bf.BLFAIPS(DRUG).save("x" * 300), "too long"),
+    (lambda: bf.Rule.load(None), "not a rule that was saved"),
+    (lambda: bf.Rule.load("none.json"), "none.json"),
+    (lambda: bf.AdaHedge(0), "experts: "),
+    (lambda: bf.AdaHedge("x"), "experts: "),
+    # histories
+    (lambda: bf.History(None, [0], [1.0]), "problem: "),
+    (lambda: bf.History(DRUG, [[0]], [1.0], [1.0]), "arms: "),
+    (lambda: bf.History(DRUG, ["low"], [1.0], [1.0]), "arms: "),
+    (lambda: bf.History(DRUG, [0], [1j], [1.0]), "rewards: "),
+    (lambda: bf.History(DRUG, [0], [1.0], [[1.0, 2.0]]), "costs: "),
+    (lambda: bf.History(DRUG, [0], [1e81], [1.0]), "rewards: "),
+    (lambda: history().first(3), "pulls: "),
+    (lambda: history().first(-1), "pulls: "),
+    (lambda: history().save("pulls.txt"), "extension"),
+    (lambda: history().save(None), "path: "),
+    (lambda: history().save("no/pulls.nc"), "there is no folder"),
+    (lambda: bf.History.load("pulls.csv", None), "problem: "),
+    (lambda: bf.History.load("none.csv", DRUG), "none.csv: no such file"),
+    (lambda: bf.History.load("none.nc", DRUG), "none.nc: no such file"),
+    (lambda: bf.History.load(b"none.xls", DRUG), "extension"),
+    # simulations
+    (lambda: bf.simulate(PLAIN, {"u": bf.Uniform}, 3, 1), "instance: "),
+    (lambda: simulate(rules={}), "rules: "),
+    (lambda: simulate(rules=[bf.Uniform]), "rules: "),
+    (lambda: simulate(rules={"x": 3}), "rules: 'x' cannot be made"),
+    (lambda: simulate(rules={"x": lambda problem, seed: None}), "rules: 'x' gives a NoneType"),
+    (lambda: simulate(rules={"x": lambda problem: None}), "rules: 'x' cannot be made"),
+    (lambda: simulate(rules={"x": answering(ask=9)}), "ask(): "),
+    (lambda: simulate(rules={"x": answering(ask="a")}), "ask(): "),
+    (lambda: simulate(rules={"x": answering(ask=0.0)}), "ask(): "),
+    (lambda: simulate(rules={"x": answering(recommend=-1)}), "recommend(): "),
+    (lambda: simulate(rules={"x": answering(recommend="a")}), "recommend(): "),
+    (lambda: simulate(horizon=0), "horizon: "),
+    (lambda: simulate(horizon=1e3), "horizon: "),
+    (lambda: simulate(horizon=10**30, checkpoints=[1]), "horizon: "),
+    (lambda: simulate(horizon=10**400, checkpoints=[1]), "horizon: "),
+    (lambda: simulate(replicates=-1), "replicates: "),
+    (lambda: simulate(checkpoints=[]), "checkpoints: "),
+    (lambda: simulate(checkpoints=[0]), "checkpoints: "),
+    (lambda: simulate(checkpoints=[2, 1]), "checkpoints: "),
+    (lambda: simulate(checkpoints=[4]), "checkpoints: "),
+    (lambda: simulate(checkpoints=[1.5]), "checkpoints: "),
+    (lambda: simulate(checkpoints=[1, [2]]), "checkpoints: "),
+    (lambda: simulate(checkpoints=[2**64]), "checkpoints: "),
+    (lambda: simulate(checkpoints="all"), "checkpoints: "),
+    (lambda: simulate(seed="x"), "seed: "),
+    (lambda: simulate(seed=-1), "seed: "),
+    (lambda: simulate(executor=3), "executor: "),
+    (lambda: SOARE.pull([0], 0, noise="cauchy"), "noise: "),
+    (lambda: SOARE.pull([0], 0, noise="student_t", degrees=0), "degrees: "),
+    # trials
+    (lambda: bf.Trial(3), "path: "),
+    (lambda: bf.Trial(None), "path: "),
+    (lambda: bf.Trial("none.trial"), "none.trial: no such file"),
+    (lambda: bf.Trial("."), "this is a folder"),
+    (lambda: bf.Trial("a\0b"), "path: no file can be called"),
+    (lambda: bf.Trial.new("", DRUG), "this is a folder"),
+    (lambda: bf.Trial.new("no/a.trial", DRUG), "there is no folder"),
+    (lambda: bf.Trial.new("x" * 300, DRUG), "too long"),
+    (lambda: bf.Trial.new("b.trial", "problem"), "problem: "),
+    (lambda: trial(rule="Blfaips"), "rule: unknown rule 'Blfaips'"),
+    (lambda: trial(rule=bf.BLFAIPS), "rule: "),
+    (lambda: trial(rule=["BLFAIPS"]), "rule: "),
+    (lambda: trial(seed=-1), "seed: "),
+    (lambda: trial(seed=True), "seed: "),
+    (lambda: trial(seed=1.0), "seed: "),
+    (lambda: trial(recommendation="best"), "recommendation: "),
+    (lambda: trial(wait=-1), "wait: "),
+    (lambda: trial(wait=NAN), "wait: "),
+    (lambda: trial(wait="long"), "wait: "),
+    (lambda: trial(wait=None), "wait: "),
+    (lambda: trial(eta=1), "unknown option 'eta'"),
+    (lambda: trial(exploration=NAN), "exploration: "),
+    (lambda: told().ask(0), "n: "),
+    (lambda: told().ask("1"), "n: "),
+    (lambda: told().tell("lwo", 1.0, 1.0), "arm: unknown arm 'lwo'; did you mean 'low'"),
+    (lambda: told().tell(["low", 0.5], [1.0, 1.0], [1.0, 1.0]), "arm: "),
+    (lambda: told().tell(["low", None], [1.0, 1.0], [1.0, 1.0]), "arm: "),
+    (lambda: told().tell(["low", True], [1.0, 1.0], [1.0, 1.0]), "arm: "),
+    (lambda: told().tell(["low", 2], [1.0, 1.0], [1.0, 1.0]), "arm: "),
+    (lambda: told().tell([0.5], [1.0], [1.0]), "arm: "),
+    (lambda: told().tell([], [], []), "arm: "),
+    (lambda: told().tell(None, 1.0, 1.0), "arm: "),
+    (lambda: told().tell("low", None, 1.0), "reward: "),
+    (lambda: told().tell("low", "1", 1.0), "reward: "),
+    (lambda: told().tell("low", NAN, 1.0), "reward: "),
+    (lambda: told().tell("low", [1.0, 2.0], 1.0), "reward: "),
+    (lambda: told().tell("low", 1.0), "cost: "),
+    (lambda: told().tell("low", 1.0, INF), "cost: "),
+    (lambda: told().tell("low", 1.0, [1.0, 2.0]), "cost: "),
+    (lambda: told().tell("low", 1.0, {"dos": 1.0}), "cost: unknown constraint 'dos'"),
+    (lambda: told().tell("low", 1.0, {"dose": "x"}), "cost dose: "),
+    (lambda: told().tell("low", 1.0, {}), "cost: "),
+    (lambda: told().tell(["low", "high"], [1.0, 1.0], [[1.0], [1.0, 2.0]]), "cost: "),
+    (lambda: told().undo("3"), "event: "),
+    (lambda: told().undo(3.0), "event: "),
+    (lambda: told().undo(True), "event: "),
+    (lambda: told().undo(-1), "event: "),
+    (lambda: told().undo(99), "event: "),
+    (lambda: told().undo(1), "event: "),
+    # studies
+    (lambda: bf.study(3), "specification: "),
+    (lambda: bf.study({}, "study"), "instance: missing"),
+    (lambda: bf.study("none.toml"), "none.toml: no such file"),
+    (lambda: specification.parse([]), "expected a table"),
+    # tables of films
+    (lambda: bf.read_ratings("none.csv"), "none.csv"),
+    (lambda: bf.read_ratings("."), "directory"),
+    (lambda: bf.read_ratings("x.csv", malformed="ignore"), "malformed: "),
+    (lambda: bf.read_films("r", "m", "s"), "links, basics: "),
+    (lambda: bf.read_film_table("none.csv"), "none.csv"),
+    (lambda: bf.instances.movielens(table=3), "table: "),
+    # arrays of every kind that is none of numbers
+    (lambda: bf.Problem(iter([[1.0, 2.0]])), "arms: "),
+    (lambda: bf.Problem({(1.0, 2.0)}), "arms: "),
+    (lambda: bf.Problem(Tensor()), "arms: "),
+    (lambda: bf.Problem(np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]])), "arms: "),
+    (lambda: bf.Problem(np.array([(1, 2)], dtype=[("a", float), ("b", float)])), "arms: "),
+    (lambda: bf.Problem(np.array([["1e4000"]]).astype(np.longdouble)), "arms: "),
+    (lambda: bf.Problem(scipy.sparse.eye(2)), "arms: "),
+    (lambda: bf.Problem(pd.DataFrame({"a": pd.array([1, None], dtype="Int64")})), "arms: "),
+    (lambda: bf.Problem(pd.DataFrame({"a": pd.Categorical(["1", "2"])})), "arms: "),
+    (lambda: bf.Problem(pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])})), "arms: "),
+    (lambda: bf.Problem(np.array([[1]], dtype="m8[s]")), "arms: "),
+    (lambda: bf.Problem(pd.DataFrame([[1, 2]], columns=["x", "x"])), "arms: names must be dist"),
+    (lambda: bf.Problem(pd.DataFrame([[1], [2]], index=["x", "x"])), "arms: names must be dist"),
+    (lambda: bf.Problem({1: [1, 2], "1": [3, 4]}), "arms: names must be distinct"),
+    (lambda: bf.Problem({"a": {"x": 1}}), "arms: "),
+    (lambda: bf.Problem({"a": 1, "b": 2}), "arms: "),
+    (lambda: bf.Problem(xr.DataArray(np.ones((2, 2, 2)))), "arms: "),
+    (lambda: bf.Problem(np), "arms: "),
+    (lambda: bf.Problem(bf.Problem), "arms: "),
+    (lambda: bf.Problem([[-0.0, 0.0]]), "arms: every arm is the zero vector"),
+    (lambda: bf.Problem([[1.0]], {"a": {"b": 1}}), "thresholds: "),
+    (lambda: bf.Problem([[1.0]], missing([1.0], 0)), "thresholds: "),
+    (lambda: bf.Problem([[1.0]], {"a": -INF}), "thresholds: "),
+    (lambda: bf.Problem([[1.0]], iter([1.0])), "thresholds: "),
+    (lambda: bf.Problem([[1.0]], cost_noise=[1, 2]), "cost_noise: "),
+    (lambda: bf.Problem([[1.0]], 1, cost_noise=xr.DataArray([[1.0]])), "cost_noise: "),
+    (lambda: bf.Problem([[1.0]], reward_noise=[1, 2]), "reward_noise: "),
+    (lambda: bf.Problem([[1.0]], parameter_radius={"reward": 1}), "parameter_radius: "),
+    (lambda: bf.Problem([[1.0]], parameter_radius=(1, NAN)), "parameter_radius: "),
+    (lambda: bf.Problem([[1.0]], parameter_radius=-INF), "parameter_radius: "),
+    (lambda: bf.Problem([[1.0, 2.0]], candidates=pd.Series([1, 2])), "candidates: "),
+    (lambda: bf.Problem([[1.0, 2.0]], candidates={}), "candidates: "),
+    (lambda: DRUG.name(9), "candidate: "),
+    (lambda: DRUG.copies(9), "candidate: "),
+    (lambda: DRUG.copies(-1), "candidate: "),
+    (lambda: bf.Instance(DRUG, "ab", [[1, 2]]), "theta_reward: "),
+    (lambda: bf.Instance(DRUG, [1, 2], 3), "theta_cost: "),
+    (lambda: bf.Instance(DRUG, [1, 2], {"dose": 3}), "theta_cost: "),
+    (lambda: bf.Instance(DRUG, [1, 2], [[1], [2, 3]]), "theta_cost: "),
+    (lambda: TRUTH.pull([[0, 1]]), "arms: "),
+    (lambda: TRUTH.pull(["low"]), "arms: "),
+    (lambda: TRUTH.pull(missing([0, 1], 1)), "arms: "),
+    (lambda: TRUTH.pull([0], np.random), "seed: "),
+    (lambda: TRUTH.pull([0], 0, noise=["gaussian"]), "noise: "),
+    (lambda: TRUTH.pull([0], 0, noise="student_t", degrees=NAN), "degrees: "),
+    (lambda: TRUTH.pull([0], 0, noise="student_t", degrees=1e-90), "degrees: "),
+    (lambda: bf.Posterior(DRUG).update("low", 1, 1), "arm: expected the index of arm"),
+    (lambda: bf.Posterior(DRUG).update(True, 1, 1), "arm: "),
+    (lambda: bf.Posterior(DRUG).update(np.array([0.0]), [1], [[1]]), "arm: "),
+    (lambda: bf.Posterior(DRUG).update([0, 1], missing([1.0, 2.0], 1), [1, 2]), "reward: "),
+    (lambda: bf.Posterior(DRUG).update(0, 1), "cost: "),
+    (lambda: bf.Posterior(DRUG).sample(10.0), "draws: "),
+    (lambda: bf.Posterior(DRUG).sample(1, chains=0), "chains: "),
+    (lambda: bf.Posterior(DRUG).to_datatree(0), "draws: "),
+    (lambda: bf.Posterior(DRUG).whiten(np.ones((2, 5))), "vectors: "),
+    (lambda: bf.Alternative(DRUG, "low"), "candidate: expected the index of candidate"),
+    (lambda: bf.Alternative(DRUG, 0).log_probability(bf.Posterior(PLAIN)), "posterior: "),
+    (lambda: bf.Alternative(DRUG, 0).contains([1, 2, 3], [[1, 2]]), "theta_reward: "),
+    (lambda: bf.Alternative(DRUG, 0).contains([1, 2]), "theta_cost: "),
+    (lambda: bf.Alternative(DRUG, 0).sample(bf.Posterior(DRUG), 3, scale=INF), "scale: "),
+    (lambda: bf.optimal_rate(TRUTH, tol=0), "tol: "),
+    (lambda: bf.optimal_rate(TRUTH, tol="x"), "tol: "),
+    (lambda: bf.AdaHedge(3).update([1, NAN, 2]), "loss: "),
+    (lambda: bf.AdaHedge(3).update([1, 2]), "loss: "),
+    (lambda: bf.save(bf.Posterior(DRUG), "x.toml"), "thing: "),
+    (lambda: bf.load(0), "path: "),
+    # names that are not those of the problem
+    (lambda: bf.Problem([[1.0]], {"a": 1, "b": 2}, cost_noise=pd.Series({"c": 1.0, "d": 2.0})),
+     "cost_noise: expected the names of the thresholds"),
+    (lambda: bf.Instance(XY, pd.Series({"y": 1.0, "z": 2.0})),
+     "theta_reward: expected the names of the features"),
+    (lambda: bf.Instance(XY, {"y": 1.0, "z": 2.0}), "theta_reward: expected the names of the fea"),
+    (lambda: bf.Instance(DRUG, {"x": 1.0, "y": 2.0}, [0, 0]), "theta_reward: expected the names"),
+    (lambda: bf.exponents(TRUTH, {"low": 0.5, "hihg": 0.5}), "allocation: expected the names of"),
+    (lambda: bf.History(TWO, [0], [1.0], pd.DataFrame({"a": [1.0], "c": [2.0]})),
+     "costs: expected the names of the constraints"),
+    (lambda: bf.Posterior(TWO).update(0, 1.0, pd.Series({"a": 1.0, "c": 2.0})),
+     "cost: expected the names of the constraints"),
+    (lambda: sums(pd.Series({"low": 1, "hihg": 0})), "counts: expected the names of the arms"),
+    (lambda: sums([1, 0], rewards={"low": 1, "hihg": 0}), "reward_sums: expected the names of the"),
+    (lambda: sums([1, 0], costs=pd.DataFrame({"dos": [1.0, 0.0]}, index=["low", "high"])),
+     "cost_sums: expected the names of the constraints"),
+    (lambda: bf.FixedAllocation(DRUG, allocation=pd.Series([0.5, 0.5], index=["low", "low"])),
+     "allocation: expected the names of the arms"),
+    (lambda: simulate(rules={1: bf.Uniform, "1": bf.Uniform}), "rules: names must be distinct"),
+    # objects that raise something of their own when they are looked at
+    (lambda: bf.Problem(Raises(KeyError("no"))), "arms: "),
+    (lambda: bf.Problem([[Raises(ZeroDivisionError("no")), 1.0]]), "arms: "),
+    (lambda: bf.Problem([[1.0]], reward_noise=Raises(AttributeError("no"))), "reward_noise: "),
+    (lambda: bf.Posterior(DRUG).update(0, Raises(LookupError("no")), 1.0), "reward: "),
+    (lambda: TRUTH.pull(Raises(KeyError("no"))), "arms: "),
+    # more that is no table, vector or number
+    (lambda: bf.Problem(memoryview(b"ab")), "arms: "),
+    (lambda: bf.Problem(array("d", [1.0, 2.0])), "arms: "),
+    (lambda: bf.Problem(holding_itself()), "arms: "),
+    (lambda: bf.Problem({"a": {"x": 1.0, "y": 2.0}}), "arms: "),
+    (lambda: bf.Problem(pd.DataFrame([[1.0], [2.0]], index=[NAN, NAN])), "arms: names must be"),
+    (lambda: bf.Problem(pd.DataFrame({"a": pd.array(["1"], dtype="string")})), "arms: "),
+    (lambda: bf.Problem(scipy.sparse.csr_matrix([[1.0]])), "arms: "),
+    (lambda: bf.Problem(np.array(1.0)), "arms: "),
+    (lambda: bf.Problem(pd.Series([[1, 2], [3, 4]])), "arms: "),
+    (lambda: bf.Problem(np.array([[1 + 0j, 2]])), "arms: "),
+    (lambda: bf.Problem([[5e-324, 1.0]]), "arms: "),
+    (lambda: bf.Problem([[Decimal("NaN"), 1]]), "arms: "),
+    (lambda: bf.Problem([[Decimal("sNaN"), 1]]), "arms: "),
+    (lambda: bf.Problem([[2**1100, 1]]), "arms: "),
+    (lambda: bf.Problem(io.StringIO("1")), "arms: "),
+    (lambda: bf.Problem(...), "arms: "),
+    (lambda: bf.Problem(slice(3)), "arms: "),
+    (lambda: bf.Problem([[1.0]], {1.0}), "thresholds: "),
+    (lambda: bf.Problem([[1.0]], "12"), "thresholds: "),
+    (lambda: bf.Problem([[1.0]], {"a": [1]}), "thresholds: "),
+    (lambda: bf.Problem([[1.0]], reward_noise={"a": 1}), "reward_noise: "),
+    (lambda: bf.Problem([[1.0]], {"a": 1}, cost_noise={"a": 1, "b": 2}), "cost_noise: expected"),
+    (lambda: bf.Problem([[1.0]], 1, cost_noise=pd.DataFrame([[1.0]])), "cost_noise: "),
+    (lambda: bf.Problem([[1.0]], parameter_radius="inf"), "parameter_radius: "),
+    (lambda: bf.Problem([[1.0]], parameter_radius=1e-200), "parameter_radius: "),
+    (lambda: bf.Problem([[1.0]], candidates="arms"), "candidates: "),
+    (lambda: bf.Instance(DRUG, pd.DataFrame([[1.0, 2.0]]), [0, 0]), "theta_reward: "),
+    (lambda: bf.Instance(DRUG, [[1.0], [2.0]], [0, 0]), "theta_reward: "),
+    (lambda: bf.Instance(TWO, [1, 2], [{"x": 1}, {"x": 2}]), "theta_cost: "),
+    (lambda: bf.Instance(TWO, [1, 2], pd.Series([1.0, 2.0])), "theta_cost: "),
+    (lambda: bf.Instance(TWO, [1, 2], np.zeros((2, 2, 1))), "theta_cost: "),
+    (lambda: bf.Instance(TWO, [1, 2]), "theta_cost: "),
+    (lambda: TRUTH.pull(np.array([2**64 - 1], dtype=np.uint64)), "arms: "),
+    (lambda: TRUTH.pull("01"), "arms: "),
+    (lambda: TRUTH.pull(np.array([0, 1], dtype=object)), "arms: "),
+    (lambda: TRUTH.pull([0], datetime.now()), "seed: "),
+    (lambda: TRUTH.pull([0], True), "seed: "),
+    (lambda: TRUTH.pull([0], np.array(3)), "seed: "),
+    (lambda: TRUTH.pull([0], np.float32(2)), "seed: "),
+    (lambda: TRUTH.pull([0], 0, noise="student_t", degrees="4"), "degrees: "),
+    (lambda: TRUTH.pull([0], 0, noise=None), "noise: "),
+    (lambda: bf.Posterior(DRUG).update([[0]], [1.0], [1.0]), "arm: "),
+    (lambda: bf.Posterior(DRUG).update([0, 1], [[1.0], [2.0]], [1.0, 2.0]), "reward: "),
+    (lambda: bf.Posterior(DRUG).update([0], [1.0], [[None]]), "cost: "),
+    (lambda: bf.Posterior(TWO).update([], [], [1.0]), "cost: "),
+    (lambda: bf.Posterior(TWO).update([0, 1, 1], [1.0] * 3, np.ones((2, 3))), "cost: "),
+    (lambda: bf.Posterior.from_history(DRUG, None, None), "arms: "),
+    (lambda: bf.Posterior.from_history(PLAIN, [0], [1.0], [[1.0]]), "costs: "),
+    (lambda: bf.Posterior(DRUG).sample("3"), "draws: "),
+    (lambda: bf.Posterior(DRUG).sample(3, chains=True), "chains: "),
+    (lambda: bf.Posterior(DRUG).whiten([[NAN, 1.0]]), "vectors: "),
+    (lambda: bf.Posterior(DRUG).whiten([["a", "b"]]), "vectors: "),
+    (lambda: bf.Alternative(DRUG, 0).sample(bf.Posterior(DRUG), -1), "draws: "),
+    (lambda: bf.Alternative(DRUG, 0).sample(bf.Posterior(DRUG), 1, scale="1"), "scale: "),
+    (lambda: bf.Alternative(DRUG, 0).sample(bf.Posterior(TWO), 1), "posterior: "),
+    (lambda: bf.Alternative(DRUG, 0).log_probability(bf.Posterior(DRUG), draws=0), "draws: "),
+    (lambda: bf.Alternative(DRUG, 0).log_probability(bf.Posterior(DRUG), seed=True), "seed: "),
+    (lambda: bf.Alternative(DRUG, 0).log_probability(bf.Uniform(DRUG)), "posterior: "),
+    (lambda: bf.Alternative(DRUG, 0).event_log_probabilities(None), "posterior: "),
+    (lambda: bf.Alternative(DRUG, 0).contains([NAN, 1], [[1, 2]]), "theta_reward: "),
+    (lambda: bf.Alternative(DRUG, 0).contains(np.ones((3, 2)), np.ones((4, 1, 2))), "theta_cost: "),
+    (lambda: bf.Alternative(DRUG, 0).nearest([1, 2], [[0, 0]], [1]), "allocation: "),
+    (lambda: bf.Alternative(DRUG, 0).nearest([[1, 2]], [[[0, 0]]], [0.5, 0.5]), "theta_reward: "),
+    (lambda: bf.exponents(TRUTH, pd.DataFrame([[0.5, 0.5]])), "allocation: "),
+    (lambda: bf.exponents(TRUTH, pd.Series([0.5, 0.5], index=["low", "low"])), "allocation: "),
+    (lambda: bf.exponents(bf.Posterior(DRUG), [0.5, 0.5]), "instance: "),
+    (lambda: bf.optimal_rate(DRUG), "instance: "),
+    (lambda: bf.optimal_rate(TRUTH, tol=NAN), "tol: "),
+    (lambda: bf.g_optimal(TRUTH), "arms: "),
+    (lambda: bf.instances.end_of_optimism("0.1"), "alpha: "),
+    (lambda: bf.instances.random_ball(2, 3, 0, threshold=[0.5]), "threshold: "),
+    (lambda: bf.Uniform(DRUG).ask(True), "n: "),
+    (lambda: bf.Uniform(DRUG).ask(2.0), "n: "),
+    (lambda: bf.Uniform(DRUG).tell("low", 1.0, 1.0), "arm: "),
+    (lambda: bf.Uniform(DRUG, seed=np.random.default_rng(1)), "seed: "),
+    (lambda: bf.BLFAIPS(DRUG, eta=None), "eta: "),
+    (lambda: bf.BLFAIPS(DRUG, parameter_radius=INF), "parameter_radius: "),
+    (lambda: bf.BLFAIPS(bf.Problem([[1e59]], reward_noise=1e-90)), "eta: "),
+    (lambda: bf.Uniform(bf.Problem([[1e61]])), "problem: a vector of length 1e+61"),
+    (lambda: bf.TopTwo(bf.Problem([[1.0]], candidates=[[1e61]])), "problem: a vector of length"),
+    (lambda: bf.TopTwo(DRUG, beta=[0.5]), "beta: "),
+    (lambda: bf.PEPS(PLAIN, learner=["hedge"]), "learner: "),
+    (lambda: pulls_to_halve(bf.Alternative(DRUG, 0), bf.Posterior(DRUG), [-1, 2]), "shares: "),
+    (lambda: pulls_to_halve(bf.Alternative(DRUG, 0), bf.Posterior(TWO), [0.5, 0.5]), "posterior: "),
+    (lambda: bf.AdaHedge(2).update([INF, 0]), "loss: "),
+    (lambda: simulate(rules={"x": answering(ask=None)}), "ask(): "),
+    (lambda: simulate(rules={"x": answering(ask=np.array([0, 1]))}), "ask(): "),
+    (lambda: simulate(rules={"x": answering(recommend=True)}), "recommend(): "),
+    (lambda: simulate(rules={"x": bf.Uniform(SOARE.problem)}), "rules: 'x' cannot be made"),
+    (lambda: simulate(rules={"x": partial(bf.BLFAIPS, eta=-1)}), "rules: 'x' cannot be made: eta"),
+    (lambda: simulate(rules={"x": partial(bf.BLFAIPS, etta=1)}), "rules: 'x' cannot be made"),
+    (lambda: simulate(checkpoints=[True]), "checkpoints: "),
+    (lambda: simulate(checkpoints={1, 2}), "checkpoints: "),
+    (lambda: simulate(checkpoints=3), "checkpoints: "),
+    (lambda: simulate(seed=np.random.default_rng(1)), "seed: "),
+    (lambda: simulate(executor=True), "executor: "),
+    (lambda: history().first(True), "pulls: "),
+    (lambda: DRUG.copies("low"), "candidate: "),
+    (lambda: DRUG.name(True), "candidate: "),
+    # paths of problem files
+    (lambda: bf.load(["a"]), "path: "),
+    (lambda: bf.load(""), "folder"),
+    (lambda: bf.save(bf.Problem, "x.toml"), "thing: "),
+    (lambda: bf.load("a\0.toml"), "no such file"),
+    (lambda: bf.save(DRUG, "x" * 300 + ".toml"), "too long"),
+    (lambda: bf.save(DRUG, "none.toml/p.toml"), "there is no folder"),
+    (lambda: bf.save(DRUG, None), "path: "),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def _line(call):
+    return f"line {call.__code__.co_firstlineno}"
+
+
+@pytest.mark.parametrize(("call", "message"), [pytest.param(*row, id=_line(row[0])) for row in BAD])
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises((ValueError, OSError), match=re.escape(message)) as error:
+        call()
+    assert "\n" not in str(error.value)
+    left = {path.name for path in Path().iterdir()}
+    assert left <= {"a.trial"}  # nothing half-made
+
+
+def test_a_refused_tell_or_undo_leaves_the_journal_as_it_was():
+    made = told()
+    before = Path("a.trial").read_bytes()
+    for step in (
+        lambda: made.tell(["low", 0.5], [1.0, 1.0], [1.0, 1.0]),
+        lambda: made.tell("low", NAN, 1.0),
+        lambda: made.undo(99),
+    ):
+        with pytest.raises(ValueError, match=r"^(arm|reward|event): "):
+            step()
+        assert Path("a.trial").read_bytes() == before
+    assert made.undo(3)["event"] == "tell"  # the control: a good one is recorded
+    assert Path("a.trial").read_bytes() != before
+
+
+# --- names that come with the values are heeded ---
+
+BACKWARDS = pd.DataFrame({"b": [0.2, 0.4], "a": [0.1, 0.3]})
+LABELS = {"constraint": ["b", "a"]}
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        BACKWARDS,
+        xr.DataArray(BACKWARDS.values, LABELS, ("pull", "constraint")),
+        xr.DataArray(BACKWARDS.values.T, LABELS, ("constraint", "pull")),
+        BACKWARDS[["a", "b"]],
+        pd.DataFrame([[0.1, 0.2], [0.3, 0.4]]),  # no names: as they come
+    ],
+    ids=["frame", "array", "turned", "in order", "unnamed"],
+)
+def test_costs_are_put_in_the_order_of_the_constraints(costs):
+    history = bf.History(TWO, [0, 1], [1.0, 2.0], costs)
+    assert history.costs.tolist() == [[0.1, 0.2], [0.3, 0.4]]
+
+
+def test_the_costs_of_one_pull_are_put_in_the_order_of_the_constraints():
+    posterior = bf.Posterior(TWO)
+    posterior.update(1, 1.0, pd.Series({"b": 0.2, "a": 0.1}))
+    posterior.update(1, 1.0, np.array([0.1, 0.2]))
+    assert posterior.cost_sums.tolist() == [[0.0, 0.0], [0.2, 0.4]]
+
+
+def test_the_index_of_a_column_of_costs_is_not_a_name():
+    history = bf.History(DRUG, [0, 1], [1.0, 2.0], pd.Series([0.1, 0.2], index=["p", "q"]))
+    assert history.costs.tolist() == [[0.1], [0.2]]
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        {"high": 0.9, "low": 0.1},
+        pd.Series({"high": 0.9, "low": 0.1}),
+        xr.DataArray([0.9, 0.1], {"arm": ["high", "low"]}, "arm"),
+        pd.Series([0.1, 0.9]),
+    ],
+    ids=["dict", "series", "array", "unnamed"],
+)
+def test_shares_are_put_in_the_order_of_the_arms(shares):
+    expected = bf.exponents(TRUTH, [0.1, 0.9])
+    assert bf.exponents(TRUTH, shares).identical(expected)
+    assert not expected.equals(bf.exponents(TRUTH, [0.9, 0.1]))
+    assert bf.FixedAllocation(DRUG, allocation=shares).allocation_followed == [0.1, 0.9]
+
+
+@pytest.mark.parametrize("form", [dict, pd.Series])
+def test_a_parameter_is_put_in_the_order_of_the_features(form):
+    assert bf.Instance(XY, form({"y": 1.0, "x": 2.0})).theta_reward.tolist() == [2.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["dims", "columns", "index", "dtype", "ndim", "values", "T"])
+def test_a_name_that_is_an_attribute_of_a_table_is_a_name(name):
+    named = pd.Series({name: 0.5, "b": 0.6})
+    problem = bf.Problem(pd.DataFrame({name: [1.0, 2.0], "b": [0.0, 1.0]}), named, cost_noise=named)
+    assert (
+        problem.coords["constraint"].tolist() == problem.coords["feature"].tolist() == [name, "b"]
+    )
+    truth = bf.Instance(problem, named[::-1], pd.DataFrame({"b": [0, 0.1], name: [0, 0.2]}))
+    assert truth.theta_reward.tolist() == [0.5, 0.6]
+    assert truth.theta_cost.tolist() == [[0, 0], [0.2, 0.1]]
+    history = bf.History(problem, [0], [1.0], pd.DataFrame({"b": [0.2], name: [0.1]}))
+    assert history.costs.tolist() == [[0.1, 0.2]]
+
+
+def test_parameters_may_have_their_dimensions_in_any_order():
+    alternative, posterior = bf.Alternative(TWO, 0), bf.Posterior(TWO)
+    draws = posterior.sample(2, seed=0)  # as many as features: the shape alone would not tell
+    inside = alternative.contains(draws.theta_reward, draws.theta_cost)
+    turned = draws.transpose("feature", "constraint", "chain", "draw")
+    assert turned.theta_reward.dims[0] == "feature"
+    np.testing.assert_array_equal(
+        alternative.contains(turned.theta_reward, turned.theta_cost), inside
+    )
+
+
+def test_more_replicates_than_memory_can_hold_are_refused_at_once(monkeypatch):
+    monkeypatch.setattr(np.random, "SeedSequence", lambda *_: pytest.fail("memory was taken"))
+    with pytest.raises(ValueError, match="replicates: "):
+        simulate(replicates=10**15)
+    with pytest.raises(ValueError, match="replicates: "):
+        specification.parse(
+            {
+                "instance": {"name": "soare"},
+                "rules": ["Uniform"],
+                "horizon": 1,
+                "replicates": 10**15,
+            }
+        )
+
+
+# --- numbers that overflow or underflow stay right or are refused ---
+
+
+def scaled(length, noise):
+    """The same rate in units of (length / noise)²: two of three arms can be told apart."""
+    arms = length * np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
+    return bf.Instance(bf.Problem(arms, reward_noise=noise), [1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("length", "noise"),
+    [(1, 1), (1e80, 1), (1e100, 1), (1e-80, 1), (1, 1e-100), (1, 1e100), (1e100, 1e-50)],
+)
+def test_a_rate_at_any_scale_is_right(length, noise):
+    rate = bf.optimal_rate(scaled(length, noise))
+    assert rate.value * (noise / length) ** 2 == pytest.approx(1 / 8, rel=1e-8)
+    assert rate.gap <= 1e-8
+
+
+@pytest.mark.parametrize(("length", "noise"), [(1e100, 1e-60), (1e-80, 1e80), (1e100, 1e-100)])
+def test_a_rate_that_no_number_can_hold_is_refused(length, noise):
+    with pytest.raises(ValueError, match="beyond double precision"):
+        bf.optimal_rate(scaled(length, noise))
+    with pytest.raises(ValueError, match="beyond double precision"):
+        bf.exponents(scaled(length, noise), [0.2, 0.3, 0.5])
+
+
+@pytest.mark.parametrize("size", [1e-80, 1e-30, 1.0, 1e30, 1e79])
+def test_rewards_of_any_size_have_their_posterior(size):
+    """The means of one arm of length 1 are half what one pull shows; log P is that of a normal."""
+    problem = bf.Problem([[1.0, 0.0], [0.0, 1.0]], reward_noise=size)
+    posterior = bf.Posterior.from_history(problem, [0, 1], [2 * size, -2 * size])
+    np.testing.assert_allclose(posterior.mean_reward, [size, -size], rtol=1e-14)
+    error = bf.Alternative(problem, 0).log_probability(posterior)
+    # the difference of the rewards has mean 2 size, variance (1/2 + 1/2) size²
+    assert error.value == pytest.approx(math.log(math.erfc(2 / math.sqrt(2)) / 2), rel=1e-12)
+
+
+@pytest.mark.parametrize("distance", [1e3, 1e10, 1e60])
+def test_far_tails_are_finite_logarithms(distance):
+    """The log of a tail at h standard deviations is -h²/2 - log(h √(2π)) to first order."""
+    problem = bf.Problem([[1.0, 0.0], [0.0, 1.0]])
+    posterior = bf.Posterior.from_history(problem, [0, 1], [distance, -distance])
+    error = bf.Alternative(problem, 0).log_probability(posterior)
+    expected = -(distance**2) / 2 - math.log(distance * math.sqrt(2 * math.pi))
+    assert error.value == pytest.approx(expected, rel=1e-6)
+    drawn = bf.Alternative(problem, 0).sample(posterior, 3).theta_reward.values[0]
+    assert np.all(drawn[:, 1] >= drawn[:, 0])
+    assert np.isfinite(drawn).all()
+
+
+@pytest.mark.parametrize("name", ["BLFAIPS", "TopTwo", "LinearThompson", "BestResponse", "PlugIn"])
+@pytest.mark.parametrize("size", [1e80, 1e-80])
+def test_rules_survive_the_largest_and_the_smallest_rewards(name, size):
+    rule = getattr(bf, name)(DRUG, seed=1)
+    rule.tell([0, 1] * 20, [size, -size] * 20, [[size], [-size]] * 20)
+    assert set(rule.ask(20).tolist()) <= {0, 1}
+    assert not math.isnan(rule.recommend().log_error)
+    assert np.isfinite(rule._state.candidate_means).all()
+
+
+# --- nothing is executed from a data file ---
+
+SOURCES = [
+    path
+    for part in ("bayes_feasible", "models", "analysis")
+    for path in sorted(Path(__file__).parents[2].joinpath(part).rglob("*.py"))
+]
+RUNS_TEXT = {"eval", "exec", "compile", "__import__", "breakpoint"}
+RUNS_DATA = {
+    *("pickle.load", "pickle.loads", "pickle.Unpickler", "marshal.load", "marshal.loads"),
+    *("shelve.open", "os.system", "os.popen", "yaml.load", "yaml.unsafe_load", "dill.load"),
+    *("joblib.load", "pd.read_pickle", "pandas.read_pickle", "cloudpickle.load"),
+}
+
+
+def executes(source):
+    """Calls in a source that run text or unpickle data, by name and line."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func)
+        words = [keyword for keyword in node.keywords if keyword.arg in ("allow_pickle", "shell")]
+        permits = any(getattr(word.value, "value", True) is not False for word in words)
+        if name in RUNS_TEXT | RUNS_DATA or permits:
+            found.append(f"{name} in line {node.lineno}")
+    return found
+
+
+def test_no_source_runs_text_or_unpickles_data():
+    assert len(SOURCES) > 60
+    found = {path.name: calls for path in SOURCES if (calls := executes(path.read_text("utf-8")))}
+    # Tasks and answers travel between the processes of one run, through pipes of their own.
+    pipes = found.pop("_workers.py")
+    assert found == {}
+    assert {call.partition(" ")[0] for call in pipes} == {"pickle.load", "pickle.loads"}
+    source = next(path for path in SOURCES if path.name == "_workers.py").read_text("utf-8")
+    assert not re.search(r"\bp?open\(|read_bytes|Path\b", source)  # no file is read there
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *("x = eval('1')", "exec(text)", "pickle.loads(data)", "np.load(p, allow_pickle=True)"),
+        *("subprocess.run(c, shell=True)", "def f():\n    return pickle.load(open('x'))"),
+    ],
+)
+def test_a_source_that_does_is_noticed(source):
+    assert executes(source)
+    assert not executes("re.compile('x'); pickle.dumps(x); np.load(p, allow_pickle=False)")
+
+
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ValueError, match="pipe: expected a file, this is a device or a pipe"):
+        bf.Uniform(bf.Problem([[1.0]])).save(pipe)
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]

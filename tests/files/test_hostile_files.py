@@ -1,0 +1,707 @@
+"""Files that are damaged, malicious or absurd: a clear message with the path, and nothing runs.
+
+Problem files, specifications, recorded pulls, journals, saved rules and tables of films.
+"""
+
+import gzip
+import json
+import math
+import pickle
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayes_feasible as bf
+from bayes_feasible.analysis.study import specification
+from bayes_feasible.rules.base import _checksum
+from bayes_feasible.trial import journal
+
+DRUG = bf.Problem({"low": [1.0, 0.2], "high": [1.0, 0.9]}, {"dose": 0.5})
+PLAIN = bf.Problem([[1.0, 0.0], [0.0, 1.0]])
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def write(name, content):
+    Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return name
+
+
+def refused(call, path, message=""):
+    """The call is refused in one line that names the file."""
+    with pytest.raises((ValueError, OSError)) as error:
+        call()
+    text = str(error.value)
+    assert path in text
+    assert message in text
+    assert "\n" not in text
+    return text
+
+
+def outcome(call):
+    """The message with which the call is refused, None if it is not."""
+    try:
+        call()
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+# --- problem files ---
+
+DEEP, LONG = 100_000, 5000
+PROBLEMS = [
+    ("toml", "arms = " + "[" * DEEP, "nested too deeply"),
+    ("toml", "arms = " + "{a = " * DEEP, "nested too deeply"),
+    ("toml", "arms = [[1]]\nthresholds = " + "[" * 300 + "]" * 300, "thresholds: "),
+    ("toml", "a" + ".a" * 2000 + " = 1", "unknown key 'a'"),
+    ("toml", "arms = [[1" + "0" * LONG + "]]", "digits"),
+    ("toml", "arms = [[1e400]]", "arms: expected finite numbers, got inf"),
+    ("toml", "arms = [[nan]]", "arms: expected finite numbers, got nan"),
+    ("toml", "arms = [[1979-05-27T07:32:00Z]]", "arms: expected numbers"),
+    ("toml", "arms = [[true, 'x']]", "arms: expected numbers"),
+    ("toml", "arms = [[1]]\narms = [[2]]", "overwrite"),
+    ("toml", "arms = [[1]]\nthresholds = -inf", "thresholds: -inf"),
+    ("toml", "arms = [[1]]\nparameter_radius = [1, 2, 3]", "parameter_radius: "),
+    ("toml", "arms = [[1]]\nreward_noise = 'inf'", "reward_noise: "),
+    ("toml", "arms = [[1]]\ncost_noise = {a = 1}", "cost_noise: "),
+    ("toml", b"arms = [[1]] # \xff", "expected text in UTF-8"),
+    ("toml", b"\x00" * 100, ""),
+    ("json", "[" * DEEP, "nested too deeply"),
+    ("json", '{"arms":' * DEEP, "nested too deeply"),
+    ("json", '{"arms": [[1' + "0" * LONG + "]]}", "digits"),
+    ("json", '{"arms": [[1' + "0" * 400 + "]]}", "arms: "),
+    ("json", '{"arms": [[1e400]]}', "arms: expected finite numbers, got inf"),
+    ("json", '{"arms": {"a": {}}}', "arms: "),
+    ("json", '{"arms": {"a": [1], "b": {"c": 1}}}', "arms: "),
+    ("json", '{"arms": [{"name": [], "vector": [1]}]}', "arms: expected a text"),
+    ("json", '{"arms": [{"name": "a\\u0000", "vector": [1]}]}', "arms: names must not hold"),
+    ("json", '{"arms": [{"name": "\\ud800", "vector": [1]}]}', "surrogates not allowed"),
+    ("json", '{"arms": [[1]], "candidates": []}', "candidates: "),
+    ("json", '{"arms": [[1]], "candidates": "x"}', "candidates: "),
+    (
+        "json",
+        '{"arms": [[1, 0]], "candidates": [[0, 1]]}',
+        "candidates: '0' = [0. 1.] lies outside",
+    ),
+    ("json", '{"arms": [[1]], "features": [[1]]}', "features: "),
+    ("json", '{"arms": [[1]], "thresholds": {"a": "x"}}', "thresholds: "),
+    ("json", '{"arms": [[1]], "theta_reward": {"a": 1}}', "theta_reward: "),
+    ("json", '{"arms": [[1]], "theta_reward": [1], "theta_cost": {"a": [1]}}', "theta_cost: "),
+    ("json", '{"arms": [[1]], "parameter_radius": {"a": 1}}', "parameter_radius: "),
+    ("json", '{"arms": [[1]], "__class__": "os.system"}', "unknown key '__class__'"),
+    ("json", '{"arms": [[1]]} trailing', "Extra data"),
+    ("csv", "kind,x\narm," + "1" * 200_000, "field larger than field limit"),
+    ("csv", "kind,x\narm,1e400", "arms: expected finite numbers, got inf"),
+    ("csv", "kind,x\narm,\0", "row 2, column 'x'"),
+    ("csv", "kind,name,x\narm,a\0,1", "arms: names must not hold"),
+    ("csv", b"kind,x\narm,\xff", "expected text in UTF-8"),
+    ("csv", "kind\narm", "arms: "),
+    ("csv", "\n\n", "row 1: no column 'kind'"),
+    ("csv", "kind;x\narm;1", "row 1: no column 'kind'"),
+    ("csv", "kind,x\narm,1\narm,0x10", "row 3, column 'x'"),
+    ("csv", "kind,x\narm,=1+1", "row 2, column 'x'"),
+    ("toml", "arms = 2020-01-01", "arms: "),
+    ("toml", "arms = [[1]]\n[arms]\na = [1]", ""),
+    ("toml", "arms.a = [1]\narms = [[1]]", "overwrite"),
+    ("toml", "arms = {a = [1]}\narms.b = [2]", ""),
+    ("toml", "arms = [[1]]\rreward_noise = 1", ""),
+    ("toml", "arms = [[1]]".encode("utf-16"), "expected text in UTF-8"),
+    ("toml", "arms = [[1]]\nfeatures = 2020-01-01", "features: "),
+    ("toml", "arms = [[1]]\ncandidates = 07:32:00", "candidates: "),
+    ("toml", "arms = [[1]]\nthresholds = nan", "thresholds: "),
+    ("toml", "arms = [[1]]\ntheta_reward = {}", "theta_reward: "),
+    ("json", '{"arms": [[1]], "arms": [[2]]}', "arms: the key occurs more than once"),
+    ("json", '{"arms": {"a": [1], "a": [2]}}', "a: the key occurs more than once"),
+    ("json", '{"arms": [[NaN]]}', "NaN is not JSON"),
+    ("json", '{"arms": [[1e999999999]]}', "arms: expected finite numbers, got inf"),
+    ("json", '{"arms": [["1"]]}', "arms: "),
+    ("json", '{"arms": [[null]]}', "arms: "),
+    ("json", '{"arms": [[1]],}', ""),
+    ("json", '{"arms": [[1_0]]}', ""),
+    ("json", '{"arms": [{"name": 1, "vector": [1]}, {"name": "1", "vector": [2]}]}', "arms: "),
+    ("csv", 'kind,name,x\narm,"a,1\n', "not a CSV table"),
+    ("csv", 'kind,x\narm,"1"2\n', "not a CSV table"),
+    ("csv", "kind,x,x\narm,1,2\n", "occurs twice"),
+    ("csv", "kind,x,\narm,1,\n", "has no name"),
+    ("csv", "Kind,x\narm,1\n", "did you mean it by 'Kind'?"),
+    ("csv", "kind,x\nARM,1\n", "unknown kind 'ARM'"),
+    ("csv", "sep=,\nkind,x\narm,1\n", "row 1: "),
+    ("csv", "kind,x\narm,1\x1a\n", "row 2, column 'x'"),
+    ("csv", "kind,name,x\narm,é,1\n".encode("latin-1"), "expected text in UTF-8"),
+    ("csv", "kind," + ",".join(f"x{i}" for i in range(1000)) + "\narm", "row 2, column 'x0'"),
+]
+
+
+@pytest.mark.parametrize(("extension", "content", "message"), PROBLEMS)
+def test_problem_files(extension, content, message):
+    path = write(f"p.{extension}", content)
+    refused(lambda: bf.load(path), path, message)
+
+
+def test_a_long_candidate_outside_the_span_is_told_in_one_line():
+    arms = np.eye(100)
+    document = {"arms": arms[:-1].tolist(), "candidates": arms[-1:].tolist()}
+    path = write("p.json", json.dumps(document))
+    refused(lambda: bf.load(path), path, "lies outside")
+
+
+# --- specifications ---
+
+SPECIFICATION = 'instance = { name = "soare" }\nrules = ["Uniform"]\nhorizon = 10\nreplicates = 1\n'
+SPECIFICATIONS = [
+    ("", "title = " + "[" * DEEP, "nested too deeply"),
+    ("", "title = " + "{a = " * 5000, "nested too deeply"),
+    ("", "a" + ".a" * 2000 + " = 1", "unknown key 'a'"),
+    ("", "seed = 1" + "0" * LONG, "digits"),
+    ("", "seed = nan", "seed: "),
+    ("", "seed = 2020-01-01", "seed: "),
+    ("", "checkpoints = [[1]]", "checkpoints: "),
+    ("", "checkpoints = [1, [2]]", "checkpoints: "),
+    ("", "checkpoints = [nan]", "checkpoints: "),
+    ("", "checkpoints = ['a']", "checkpoints: "),
+    ("", "checkpoints = [1180591620717411303424]", "checkpoints: "),
+    ("", "horizon = 20", "overwrite"),
+    ("", "checks = { checkpoints = [10], samplers = [[1]] }", "checks: samplers: unknown sampler"),
+    ("", "checks = { checkpoints = [10], rule = ['Uniform'] }", "checks: "),
+    ("", "checks = { checkpoints = [10], draws = 1e3 }", "checks: draws: "),
+    ("horizon = 10", "horizon = 1" + "0" * 30, "horizon: "),
+    ("horizon = 10", "horizon = -9223372036854775808", "horizon: "),
+    ("horizon = 10", "horizon = inf", "horizon: "),
+    ("replicates = 1", "replicates = 1" + "0" * 15, "replicates: "),
+    ('rules = ["Uniform"]', "rules = [[]]", "rules: "),
+    ('rules = ["Uniform"]', "rules.a.kind = ['Uniform']", "rules.a: kind: "),
+    ('rules = ["Uniform"]', "rules.a.kind = {b = 1}", "rules.a: kind: "),
+    ('rules = ["Uniform"]', "rules.a.kind = 3", "rules.a: kind: "),
+    ('rules = ["Uniform"]', "rules.a.kind = '__import__'", "rules.a: kind: "),
+    ('rules = ["Uniform"]', "rules.BLFAIPS.eta = 2020-01-01", "eta: "),
+    ('rules = ["Uniform"]', "rules.BLFAIPS.eta = nan", "eta: "),
+    ('rules = ["Uniform"]', "rules.BLFAIPS.recommendation = {a = 1}", "recommendation: "),
+    ('rules = ["Uniform"]', "rules.BLFAIPS.problem = 1", "rules.BLFAIPS: "),
+    ('rules = ["Uniform"]', "rules.BLFAIPS.__class__ = 1", "rules.BLFAIPS: "),
+    ('rules = ["Uniform"]', "rules.FixedAllocation.allocation = {a = 1}", "allocation: "),
+    ('rules = ["Uniform"]', "rules.PEPS.horizon = 1" + "0" * 400, "horizon: "),
+    ('"soare"', '["soare"]', "instance: unknown built-in"),
+    ('"soare"', '"__import__"', "instance: unknown built-in"),
+    ('"soare"', '"soare", d = 1' + "0" * 30, "instance: d: "),
+    ('"soare"', '"random_ball", d = 2, k = 3, seed = {a = 1}', "instance: seed: "),
+    ('"soare"', '"random_ball", d = 2, k = 3, seed = [1, -2]', "instance: seed: "),
+    ('"soare"', '"random_ball", d = 2, k = 1' + "0" * 18 + ", seed = 1", "instance: k: "),
+    ('"soare"', '"movielens", table = 3', "instance: table: "),
+    ('name = "soare"', "arms = [[nan]], theta_reward = [1]", "instance: arms: "),
+    ('name = "soare"', "arms = " + "[" * 99 + "]" * 99, "instance: arms: "),
+    ('name = "soare"', "arms = [[1], [2]], theta_reward = [[1]]", "instance: theta_reward: "),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), SPECIFICATIONS)
+def test_specifications(old, new, message):
+    text = SPECIFICATION.replace(old, new) if old else f"{SPECIFICATION}{new}\n"
+    path = write("s.toml", text)
+    refused(lambda: specification.read(path), path, message)
+
+
+KEYS = {
+    "title": '"t"', "horizon": "10", "replicates": "1", "seed": "0", "rules": '["Uniform"]',
+    "instance": '{ name = "soare" }', "checkpoints": "[5, 10]", "checks": "{ checkpoints = [10] }",
+}  # fmt: skip
+NEVER = ("true", "1.5", "-inf", "[]", "[[]]", "[{}]", "{a = {}}", "07:32:00", "[nan]")
+
+
+@pytest.mark.parametrize("value", NEVER)
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_of_a_specification_with_a_value_of_no_use(key, value):
+    lines = [f"{name} = {good}" for name, good in (KEYS | {key: value}).items()]
+    refused(lambda: specification.read(write("s.toml", "\n".join(lines))), "s.toml", key)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_of_a_specification_given_twice(key):
+    lines = [f"{name} = {good}" for name, good in KEYS.items()]
+    for again in (lines[list(KEYS).index(key)], f"{key}.a = 1", f"[{key}]", f"[[{key}]]"):
+        refused(lambda: specification.read(write("s.toml", "\n".join([*lines, again]))), "s.toml")  # noqa: B023
+
+
+def test_the_specification_that_the_others_are_made_from_is_good():
+    assert specification.read(write("s.toml", SPECIFICATION)).horizon == 10
+
+
+# --- recorded pulls ---
+
+PULLS = [
+    ("", "column 'arm' is missing"),
+    ("arm", "column 'reward' is missing"),
+    ("arm;reward;dose\n0;1;2", "column 'arm' is missing"),
+    ("arm,reward,dose\n0,1", "line 2: expected 3 cells, got 2"),
+    ("arm,reward,dose\nmiddle,1,2", "line 2: arm: unknown arm 'middle'"),
+    ("arm,reward,dose\n2,1,2", "line 2: arm: 2 is out of range"),
+    ("arm,reward,dose\n-1,1,2", "line 2: arm: unknown arm '-1'"),
+    ("arm,reward,dose\n" + "9" * LONG + ",1,2", "line 2: "),
+    ("arm,reward,dose\n0," + "1" * 200_000 + ",2", "line 2: "),
+    ("arm,reward,dose\n0,1e400,2", "line 2, reward: expected a finite number"),
+    ("arm,reward,dose\n0,1e81,2", "rewards: "),
+    ("arm,reward,dose\n0,1,nan", "line 2, dose: expected a finite number"),
+    ("arm,reward,dose\n0,1_0,2", "line 2, reward: expected a finite number"),
+    ("arm,reward,dose\n0,0x1,2", "line 2, reward: expected a finite number"),
+    ("arm,reward,dose\n0,,2", "line 2, reward: expected a finite number"),
+    ("arm,reward,dose\n0,1,2\0", "line 2, dose: expected a finite number"),
+    ('arm,reward,dose\n"0,1,2', "line 2: "),
+    ("arm,reward,dose,dose\n0,1,2,2", "column 'dose' occurs more than once"),
+    ("arm,reward,dose,weight\n0,1,2,3", "column 'weight' is not one of"),
+    (b"\xff\xfe\x00", "expected text in UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), PULLS)
+def test_pulls_as_csv(content, message):
+    path = write("pulls.csv", content)
+    refused(lambda: bf.History.load(path, DRUG), path, message)
+
+
+ONE = {"arm": ("pull", [0]), "reward": ("pull", [1.0]), "cost": ("pull", [1.0])}
+NETCDF = [
+    ({"arm": None}, {}, "no variable 'arm'"),
+    ({"cost": None}, {}, "no variable 'cost'"),
+    ({"cost": None}, {"constraint": ["dose"]}, "no variable 'cost'"),
+    ({"arm": ("pull", [0.0])}, {}, "arms: "),
+    ({"arm": ("pull", [-1])}, {}, "arms: "),
+    ({"arm": ("pull", [2**62])}, {}, "arms: "),
+    ({"arm": ("pull", ["middle"])}, {}, "unknown arm 'middle'"),
+    ({"arm": (("pull", "also"), [["low"]])}, {}, "unknown arm"),
+    ({"arm": ((), 0)}, {}, "arms: "),
+    ({"reward": ("pull", [np.nan])}, {}, "rewards: "),
+    ({"reward": ("pull", [np.inf])}, {}, "rewards: "),
+    ({"reward": ("pull", np.array(["2020-01-01"], "M8[ns]"))}, {}, "rewards: expected numbers"),
+    ({"reward": ("other", [1.0, 2.0])}, {}, "rewards: "),
+    ({"cost": ("pull", np.array([5], "m8[ns]"))}, {}, "costs: expected numbers"),
+    ({"arm": ("pull", np.array([2**63], "u8"))}, {}, "arms: "),
+    ({"reward": ("pull", ["1"])}, {}, "rewards: "),
+    ({"reward": ("other", [1.0, 2.0])}, {}, "rewards: "),
+    ({"reward": ("pull", [1.0], {"units": "days since 2000-01-01"})}, {}, "rewards: "),
+    ({"cost": (("pull", "also"), [[1.0, 2.0]])}, {}, "costs: "),
+    ({"cost": (("pull", "constraint"), [[1.0, 2.0]])}, {"constraint": ["dose", "dose"]}, "constr"),
+    ({"cost": (("pull", "constraint"), [[1.0]])}, {"constraint": ["price"]}, "constraints: "),
+    ({}, {"constraint": ["dose"]}, "constraint"),
+    ({"arm_name": ("choice", ["high", "low"])}, {}, "arms: expected those of the problem"),
+]
+
+
+@pytest.mark.parametrize(("change", "coords", "message"), NETCDF)
+def test_pulls_as_netcdf(change, coords, message):
+    content = {name: value for name, value in (ONE | change).items() if value is not None}
+    xr.Dataset(content, coords).to_netcdf("pulls.nc", engine="h5netcdf")
+    refused(lambda: bf.History.load("pulls.nc", DRUG), "pulls.nc", message)
+
+
+def test_the_netcdf_file_that_the_others_are_made_from_is_good():
+    xr.Dataset(ONE).to_netcdf("pulls.nc", engine="h5netcdf")
+    assert len(bf.History.load("pulls.nc", DRUG)) == 1
+
+
+def test_a_netcdf_file_with_constraints_for_a_problem_without():
+    one = {name: ONE[name] for name in ("arm", "reward")}
+    xr.Dataset(one, {"constraint": np.zeros(0)}).to_netcdf("pulls.nc", engine="h5netcdf")
+    assert len(bf.History.load("pulls.nc", PLAIN)) == 1
+
+
+@pytest.mark.parametrize(
+    "link", [h5py.SoftLink("/nowhere"), h5py.ExternalLink("/etc/passwd", "/x")], ids=["soft", "ext"]
+)
+def test_a_link_in_a_netcdf_file_leads_nowhere(link):
+    with h5py.File("pulls.nc", "w") as file:
+        file["arm"], file["reward"], file["cost"] = link, [1.0], [1.0]
+    refused(lambda: bf.History.load("pulls.nc", DRUG), "pulls.nc")
+
+
+FOREIGN = {
+    "scale": {"reward": [1.0], "attributes": {"scale_factor": "x"}},
+    "units": {"reward": [1.0], "attributes": {"units": "days since the flood"}},
+    "record": {"reward": np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")])},
+    "text": {"reward": "x"},
+    "endless": {"shape": (10**15,)},
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_hdf5_that_another_program_wrote(name, recwarn):
+    with h5py.File("pulls.nc", "w") as file:
+        file["arm"], file["cost"] = [0], [1.0]
+        given = FOREIGN[name]
+        if "shape" in given:  # a kilobyte that says it is petabytes
+            file.create_dataset("reward", shape=given["shape"], chunks=(1000,), dtype="f8")
+        else:
+            file["reward"] = given["reward"]
+        file["reward"].attrs.update(given.get("attributes", {}))
+    refused(lambda: bf.History.load("pulls.nc", DRUG), "pulls.nc")
+    assert not recwarn.list  # one line, and nothing beside it
+
+
+def test_netcdf_in_groups_or_of_the_old_format():
+    xr.DataTree.from_dict({"/a": xr.Dataset(ONE)}).to_netcdf("pulls.nc", engine="h5netcdf")
+    refused(lambda: bf.History.load("pulls.nc", DRUG), "pulls.nc", "no variable 'arm'")
+    xr.Dataset(ONE).to_netcdf("pulls.nc", engine="scipy")
+    refused(lambda: bf.History.load("pulls.nc", DRUG), "pulls.nc", "not a netCDF file")
+
+
+def recorded(pulls=60):
+    rng = np.random.default_rng(0)
+    return bf.History(
+        DRUG, rng.integers(2, size=pulls), rng.normal(size=pulls), rng.normal(size=pulls)
+    )
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of h5netcdf
+@pytest.mark.parametrize("seed", range(4))
+def test_a_damaged_netcdf_file_is_read_or_refused(seed):
+    """A changed byte may hide in a gap, but whatever HDF5 makes of it is told with the path."""
+    recorded().save("pulls.nc")
+    content, rng = Path("pulls.nc").read_bytes(), np.random.default_rng(seed)
+    refusals = 0
+    for i in range(40):
+        damaged = bytearray(content)
+        if i % 4 == 0:
+            damaged = damaged[: rng.integers(len(content))]
+        else:
+            damaged[rng.integers(len(content))] ^= int(rng.integers(1, 256))
+        write("damaged.nc", bytes(damaged))
+        message = outcome(lambda: bf.History.load("damaged.nc", DRUG))
+        assert message is None or message.startswith("damaged.nc: ")
+        refusals += message is not None
+    assert refusals >= 10  # each of the files that were cut
+
+
+AWKWARD = ["arm", "reward", "cost", "cost_a", " x ", "a\rb", "a\nb", "\n", "", "é日🎬", "a,b", "'x",
+           '"', "1", "nan", "=1+1", "#", "pull", "constraint"]  # fmt: skip
+
+
+@pytest.mark.parametrize("extension", ["csv", "nc"])
+@pytest.mark.parametrize("name", AWKWARD)
+def test_pulls_are_read_again_whatever_the_names_or_not_written_at_all(name, extension):
+    arms = {name: [1.0, 0.0], "b": [0.0, 1.0]}
+    for constraints in ({name: 1.0}, {"a": 1.0, name: 2.0}):
+        problem = bf.Problem(arms, constraints)
+        costs = np.arange(3.0 * len(constraints)).reshape(3, -1)
+        history = bf.History(problem, [0, 1, 0], [1.0, 0.1, -2.5], costs)
+        path = f"pulls.{extension}"
+        Path(path).unlink(missing_ok=True)
+        message = outcome(lambda: history.save(path))  # noqa: B023
+        if message is not None:
+            assert "constraints: " in message
+            assert (extension, name) in {("csv", "arm"), ("csv", "reward")}
+            assert not Path(path).exists()
+            continue
+        again = bf.History.load(path, problem)
+        assert again.arms.tolist() == [0, 1, 0]
+        assert again.rewards.tobytes() == history.rewards.tobytes()
+        assert again.costs.tobytes() == history.costs.tobytes()
+
+
+# --- journals whose checksums are right all the same ---
+
+
+def started():
+    """The lines of a trial with an ask and a tell."""
+    trial = bf.Trial.new("a.trial", DRUG, seed=1)
+    trial.ask(2)
+    trial.tell("low", 1.0, 0.2)
+    return Path("a.trial").read_bytes().splitlines(keepends=True)
+
+
+def signed(text, lines):
+    """A line with this text and checksums that fit after the others."""
+    body = f'{text}, "after": "{json.loads(lines[-1])["check"]}"'.encode()
+    return body + f', "check": "{journal._check(body)}"}}\n'.encode()
+
+
+FORGED = [
+    '{"event": "tell"',
+    "{nonsense",
+    '[{"n": 4',
+    '{"n": "4", "event": "ask", "arms": [0]',
+    '{"n": null, "event": "ask", "arms": [0]',
+    '{"n": 5, "event": "ask", "arms": [0]',
+    '{"n": 1e999, "event": "ask", "arms": [0]',
+    '{"n": 4, "x": ' + "[" * DEEP + "]" * DEEP,
+    '{"n": 4, "event": "launch", "arms": [0]',
+    '{"n": 4, "event": ["ask"], "arms": [0]',
+    '{"n": 4, "event": "ask", "arms": []',
+    '{"n": 4, "event": "ask", "arms": [2]',
+    '{"n": 4, "event": "ask", "arms": [-1]',
+    '{"n": 4, "event": "ask", "arms": [0.0]',
+    '{"n": 4, "event": "ask", "arms": [true]',
+    '{"n": 4, "event": "tell", "arms": [0], "rewards": [1.0], "costs": [[]]',
+    '{"n": 4, "event": "tell", "arms": [0], "rewards": ["1"], "costs": [[1.0]]',
+    '{"n": 4, "event": "tell", "arms": [0], "rewards": [NaN], "costs": [[1.0]]',
+    '{"n": 4, "event": "tell", "arms": [0], "rewards": [1e400], "costs": [[1.0]]',
+    '{"n": 4, "event": "undo", "of": 1',
+    '{"n": 4, "event": "undo", "of": 4',
+    '{"n": 4, "event": "undo", "of": true',
+    '{"n": 4, "event": "new"',
+]
+
+
+@pytest.mark.parametrize("text", FORGED, ids=[text[:60] for text in FORGED])
+def test_an_event_that_no_trial_writes_is_refused(text):
+    lines = started()
+    write("a.trial", b"".join([*lines, signed(text, lines)]))
+    refused(lambda: bf.Trial("a.trial"), "a.trial")
+
+
+def test_an_event_that_a_trial_writes_is_taken():
+    lines = started()
+    good = '{"n": 4, "event": "tell", "arms": [0], "rewards": [1.0], "costs": [[1.0]]'
+    write("a.trial", b"".join([*lines, signed(good, lines)]))
+    assert len(bf.Trial("a.trial").history) == 2
+
+
+FIRST_LINES = [
+    *({"rule": 3}, {"rule": ["x"]}, {"rule": "os.system"}, {"settings": 3}),
+    *({"settings": {"zz": 1}}, {"settings": {"exploration": "x"}}, {"settings": {"seed": 1}}),
+    *({"seed": -1}, {"seed": "x"}, {"seed": 1.5}, {"recommendation": "x"}, {"problem": 3}),
+    *({"problem": {}}, {"problem": {"arms": [[1, "x"]]}}, {"version": 2}, {"version": None}),
+    *({"format": "other"}, {"format": []}),
+]
+
+
+@pytest.mark.parametrize("change", FIRST_LINES, ids=str)
+def test_a_first_line_that_no_trial_writes_is_refused(change):
+    first = json.loads(started()[0])
+    for key in ("n", "time", "after", "check"):
+        del first[key]
+    write("b.trial", journal._line(1, first | change, "0" * 16))
+    with pytest.raises(ValueError, match=r"b\.trial|rule|option|exploration|seed") as error:
+        bf.Trial("b.trial").ask()
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\n", b"\0" * 2000, b"{}", b"[]\n", b"null\n", b"\xff\xfe\n", b"[" * DEEP, b"{" * 10],
+    ids=repr,
+)
+def test_what_is_no_journal(content):
+    write("a.trial", content[:DEEP])
+    refused(lambda: bf.Trial("a.trial"), "a.trial")
+
+
+# --- saved rules ---
+
+
+def saved_rule():
+    rule = bf.BLFAIPS(DRUG, seed=1)
+    rule.tell([0, 1], [1.0, 2.0], [[0.1], [0.2]])
+    rule.save("rule.json")
+    return json.loads(Path("rule.json").read_text())
+
+
+FORGED_RULES = [
+    (["rule"], "Rule"),
+    (["rule"], "__import__"),
+    (["rule"], "Oracle"),
+    (["settings"], {"problem": 1}),
+    (["settings", "eta"], {}),
+    (["settings", "eta"], "nan"),
+    (["recommendation"], None),
+    (["problem", "arms"], {}),
+    (["problem", "arms"], {"a": [1e200, 0]}),
+    (["problem", "extra"], 1),
+    (["generators", 0], 3),
+    (["generators", 0, "state", "state"], 2**200),
+    (["generators", 0, "has_uint32"], "x"),
+    (["generators", 0, "bit_generator"], "MT19937"),
+    (["state", "counts"], [[1], [1]]),
+    (["state", "counts"], [2**62, 2**62]),
+    (["state", "pulls"], [10**18, 10**18]),
+    (["state", "sums"], [[1e300, 0], [0, 0]]),
+    (["state", "sums"], [["x", 0], [0, 0]]),
+    (["state", "weights"], [1e-5, 0.5]),
+    (["state", "clock", 3], -5),
+]
+
+
+@pytest.mark.parametrize(("place", "value"), FORGED_RULES, ids=str)
+def test_a_saved_rule_with_a_checksum_that_fits_is_looked_at_all_the_same(place, value):
+    document = saved_rule()
+    document.pop("checksum")
+    inner = document
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    document["checksum"] = _checksum(document)
+    path = write("forged.json", json.dumps(document))
+    refused(lambda: bf.Rule.load(path), path, "not a rule that was saved")
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_any_edit_of_a_saved_rule_is_noticed(number):
+    saved_rule()
+    content = Path("rule.json").read_bytes()
+    digits = [i for i, byte in enumerate(content) if chr(byte) in "123456789"]
+    changed = bytearray(content)
+    changed[digits[number * len(digits) // 8]] = ord("0")
+    path = write("edited.json", bytes(changed))
+    refused(lambda: bf.Rule.load(path), path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{}", "[" * DEEP, '{"checksum": NaN}', '{"checksum": 1' + "0" * LONG + "}", "null"],
+    ids=lambda text: text[:20],
+)
+def test_what_is_no_saved_rule(content):
+    path = write("rule.json", content)
+    refused(lambda: bf.Rule.load(path), path, "not a rule that was saved")
+    write("rule.json", b"\xff\xfe\x00")
+    refused(lambda: bf.Rule.load(path), path, "not a rule that was saved")
+
+
+# --- films ---
+
+FILMS = {
+    "ratings": "userId,movieId,rating,timestamp\n1,1,4.0,9\n1,2,3.0,9\n",
+    "movies": "movieId,title,genres\n1,A (1990),Drama\n2,B (1991),Comedy\n",
+    "links": "movieId,imdbId,tmdbId\n1,1,1\n2,2,2\n",
+    "scores": "tconst\taverageRating\tnumVotes\ntt0000001\t8.0\t5\ntt0000002\t7.0\t5\n",
+}
+SCORES = "tconst\taverageRating\tnumVotes\ntt0000001\t"
+BAD_FILMS = [
+    ("ratings", "", "empty"),
+    ("ratings", "x", "line 1"),
+    ("ratings", "\n\n", "line 1"),
+    ("ratings", FILMS["ratings"] + "1,1,nan,9\n", "line 4"),
+    ("ratings", FILMS["ratings"] + "1,1,5.5,9\n", "line 4"),
+    ("ratings", FILMS["ratings"] + "1,1,-1,9\n", "line 4"),
+    ("ratings", FILMS["ratings"] + "1," + "9" * 19 + ",4.0,9\n", "line 4"),
+    ("ratings", FILMS["ratings"] + "²,1,4.0,9\n", "line 4"),
+    ("ratings", "1::1::4::" + "9" * 70_000, "longer than"),
+    ("ratings", b"PK\x03\x04", "zip archive"),
+    ("ratings", b"\x1f\x8b\x08broken", "gzip"),
+    ("ratings", gzip.compress(FILMS["ratings"].encode(), mtime=0)[:-12], "gzip"),
+    ("ratings", gzip.compress(b"1::1::4::9\n" + b"\0" * 2**27, mtime=0), ""),
+    ("movies", "", "empty"),
+    ("movies", "\n\n\n", "header"),
+    ("movies", b"\x00\x01\x02", ""),
+    ("movies", "movieId,title,genres\n", "not a single film"),
+    ("movies", FILMS["movies"] + "²,C,Drama\n", "line 4"),
+    ("movies", FILMS["movies"] + "9" * LONG + ",C,Drama\n", "line 4"),
+    ("movies", FILMS["movies"] + "1,C,Drama\n", "line 4"),
+    ("links", "", "empty"),
+    ("links", "\n\n", "header"),
+    ("links", FILMS["links"] + "²,1,1\n", "line 4"),
+    ("links", FILMS["links"] + "3,²,1\n", "line 4"),
+    ("links", FILMS["links"] + "3," + "9" * LONG + ",1\n", "line 4"),
+    ("scores", "", "empty"),
+    ("scores", "x\ty", "header"),
+    ("scores", SCORES + "nan\t5\n", "line 2"),
+    ("scores", SCORES + "99\t5\n", "line 2"),
+    ("scores", SCORES + "8\t-5\n", "line 2"),
+    ("scores", SCORES + "8\t" + "9" * 30 + "\n", "line 2"),
+    ("scores", SCORES + "8\t" + "9" * LONG + "\n", "line 2"),
+]
+
+
+def read_films(**changes):
+    for name, content in (FILMS | changes).items():
+        write(name, content)
+    return bf.read_films("ratings", "movies", "scores", links="links", progress=False)
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BAD_FILMS)
+def test_files_of_films(name, content, message):
+    refused(lambda: read_films(**{name: content}), name, message)
+
+
+BAD_TABLES = [
+    ("8.0", "x", "imdb_score"),
+    ("8.0", "inf", "imdb_score"),
+    ("movieId", "id", "movieId"),
+    ("imdb_score", "score", "imdb_score"),
+    ("1,1,4.0", "1,1,x", "rating_mean"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), BAD_TABLES)
+def test_saved_tables_of_films(old, new, message):
+    read_films().save("table.csv")
+    path = write("bad.csv", Path("table.csv").read_text().replace(old, new, 1))
+    refused(lambda: bf.instances.movielens(9, films=1, table=path), path, message)
+
+
+@pytest.mark.parametrize("content", ["", "a\nb\n", b"\xff\xfe\x00\x01", "movieId\n1\n"])
+def test_what_is_no_table_of_films(content):
+    path = write("bad.csv", content)
+    refused(lambda: bf.instances.movielens(table=path), path)
+
+
+def test_a_film_without_genres_has_none():
+    read_films(movies=FILMS["movies"].replace("Drama", "")).save("table.csv")
+    instance = bf.instances.movielens(9, films=2, table="table.csv", features="genres")
+    assert instance.problem.arms.tolist() == [[1, 0], [1, 1]]
+
+
+# --- nothing is executed ---
+
+
+class Payload:
+    """What an unpickler would run."""
+
+    def __reduce__(self):
+        return (Path.touch, (Path("executed"),))
+
+
+READERS = {
+    "p.toml": bf.load,
+    "p.json": bf.load,
+    "p.csv": bf.load,
+    "pulls.csv": lambda path: bf.History.load(path, DRUG),
+    "pulls.nc": lambda path: bf.History.load(path, DRUG),
+    "a.trial": bf.Trial,
+    "rule.json": bf.Rule.load,
+    "study.toml": specification.read,
+    "table.csv": lambda path: bf.instances.movielens(table=path),
+    "ratings.csv": bf.read_ratings,
+}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of h5netcdf
+@pytest.mark.parametrize("name", READERS)
+def test_a_pickle_is_not_opened(name):
+    data = pickle.dumps(Payload())
+    pickle.loads(data)  # the control: it is dangerous
+    Path("executed").unlink()
+    write(name, data)
+    refused(lambda: READERS[name](name), name)
+    write(name, gzip.compress(data, mtime=0))
+    refused(lambda: READERS[name](name), name)
+    assert not Path("executed").exists()
+
+
+@pytest.mark.parametrize("extension", ["toml", "json", "csv"])
+def test_a_name_that_is_code_is_a_name(extension):
+    name = "__import__('pathlib').Path('executed').touch()"
+    problem = bf.Problem({name: [1.0], "=cmd()": [2.0], "$(touch executed)": [3.0]}, {name: 1.0})
+    bf.save(problem, f"p.{extension}")
+    again = bf.load(f"p.{extension}")
+    assert again == problem
+    trial = bf.Trial.new("a.trial", again)
+    trial.tell(name, 1.0, {name: 0.5})
+    trial.history.save("pulls.csv")
+    assert len(bf.History.load("pulls.csv", again)) == 1
+    assert name in str(trial.status())
+    assert not Path("executed").exists()
+
+
+def test_numbers_are_read_to_the_last_bit():
+    """The control of the refusals: what is good at the edges is kept as it is."""
+    values = [1e80, -1e80, 1e-100, 0.1, math.pi, 5e-100]
+    history = bf.History(DRUG, [0, 1] * 3, values, values)
+    for extension in ("csv", "nc"):
+        history.save(f"pulls.{extension}")
+        again = bf.History.load(f"pulls.{extension}", DRUG)
+        assert again.rewards.tobytes() == history.rewards.tobytes()

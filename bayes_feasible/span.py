@@ -6,21 +6,12 @@ it: everything goes through a triangular factor of the weighted arms.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
 
-# Sums may be re-ordered, which lets the compiler use vector registers; nothing else is relaxed.
-FAST = {"reassoc", "contract", "nsz"}
-# How functions are compiled. A door is called from Python. What only compiled code calls is inner:
-# a door would take as long to compile as the rest. A borrower makes no array and keeps none, so
-# nobody need count references to them, which would take longer than the work on small ones. What
-# takes a generator from Python must count, or the generator would live for ever.
-DOOR: dict[str, Any] = {"cache": True, "error_model": "numpy"}
-INNER: dict[str, Any] = {**DOOR, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-BORROWER: dict[str, Any] = {**INNER, "_nrt": False}
-BORROWING_DOOR: dict[str, Any] = {**DOOR, "_nrt": False}
+from bayes_feasible.compiled import DOOR, FAST, INNER
+
 # An arm closer than this to the span of the chosen ones is not needed as a basis vector, unless
 # there is no better one.
 COLLINEAR = 1e-9

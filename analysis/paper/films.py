@@ -10,13 +10,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from bayes_feasible._check import Array
+from bayes_feasible.compiled import BORROWER, DOOR
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import FILMS
 from bayes_feasible.rules import choose
 from bayes_feasible.rules.base import Rule
 from bayes_feasible.rules.engine import learn
 from bayes_feasible.simulation.simulate import Environment
-from bayes_feasible.span import BORROWER, DOOR
 
 LEVELS = tuple(half / 2 for half in range(1, 11))  # 0.5, 1.0, ..., 5.0
 

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import njit
 
+from bayes_feasible.compiled import BORROWER, BORROWING_DOOR, DOOR
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
 from bayes_feasible.rules.catalogue import BLFAIPS
 from bayes_feasible.rules.choose import Options, choose_game, pull
-from bayes_feasible.span import BORROWER, BORROWING_DOOR, DOOR
 
 
 @njit(**BORROWING_DOOR)

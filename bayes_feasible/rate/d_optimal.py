@@ -10,10 +10,10 @@ scale they solve
 import numpy as np
 from numba import njit
 
+from bayes_feasible.compiled import INNER
 from bayes_feasible.rate.interior import longest_step, moved
 from bayes_feasible.rate.maximin import lowest
 from bayes_feasible.span import (
-    INNER,
     cholesky,
     cholesky_solve,
     coordinates,

@@ -28,8 +28,8 @@ the `center`.
 import numpy as np
 from numba import njit
 
+from bayes_feasible.compiled import INNER
 from bayes_feasible.span import (
-    INNER,
     cholesky,
     cholesky_solve,
     dot,

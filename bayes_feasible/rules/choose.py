@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from bayes_feasible._check import Array
+from bayes_feasible.compiled import BORROWER, BORROWING_DOOR, DOOR
 from bayes_feasible.rules.engine import (
     HALF,
     LEADER,
@@ -28,7 +29,6 @@ from bayes_feasible.rules.engine import (
     solve,
 )
 from bayes_feasible.rules.hedge import adahedge, weigh
-from bayes_feasible.span import BORROWER, BORROWING_DOOR, DOOR
 
 
 class Options(NamedTuple):

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise
 from bayes_feasible.alternative.normal import log_ndtr, tail_excess
+from bayes_feasible.compiled import BORROWER, BORROWING_DOOR
 from bayes_feasible.problem import Problem
-from bayes_feasible.span import BORROWER, BORROWING_DOOR
 
 REFRESH = 4096
 PRUNE = 60.0  # an event e^-60 as probable as another cannot be seen in double precision

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
-from bayes_feasible.span import BORROWER, BORROWING_DOOR, DOOR
+from bayes_feasible.compiled import BORROWER, BORROWING_DOOR, DOOR
 
 
 @njit(**BORROWER, forceinline=True)

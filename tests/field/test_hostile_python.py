@@ -711,7 +711,7 @@ def test_no_source_runs_text_or_unpickles_data():
     assert len(SOURCES) > 60
     found = {path.name: calls for path in SOURCES if (calls := executes(path.read_text("utf-8")))}
     # Tasks and answers travel between the processes of one run, through pipes of their own.
-    pipes = found.pop("_workers.py")
+    pipes = found.pop("workers.py")
     assert found == {}
     assert {call.partition(" ")[0] for call in pipes} == {"pickle.load", "pickle.loads"}
     source = next(path for path in SOURCES if path.name == "_workers.py").read_text("utf-8")

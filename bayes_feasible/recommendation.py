@@ -10,6 +10,7 @@ from scipy.special import log_ndtr
 from bayes_feasible._check import Array
 from bayes_feasible._draws import unrestricted
 from bayes_feasible.alternative.alternative import Alternative
+from bayes_feasible.alternative.events import Events
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 
@@ -131,16 +132,7 @@ class SomeFeasible(Alternative):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem, 0)
-        self.events = [f"{problem.name(z)} feasible" for z in range(len(problem.candidates))]
-
-    def _half_spaces(self) -> tuple[Array, Array]:
-        candidates, thresholds = self.problem.candidates, self.problem.thresholds[self._binding]
-        vectors = np.zeros((len(candidates), 1 + thresholds.size, candidates.shape[1]))
-        limits = np.full(vectors.shape[:2], -np.inf)
-        vectors[:, 1:] = -candidates[:, np.newaxis]
-        nowhere = ~candidates.any(axis=1)[:, np.newaxis]  # costs 0 for certain
-        limits[:, 1:] = np.where(nowhere, np.where(thresholds >= 0, -np.inf, np.inf), -thresholds)
-        return vectors, limits
+        self._use(Events.that_each_is_feasible(problem))
 
 
 def log_feasible(posterior: Posterior, rng: np.random.Generator) -> tuple[float, float]:

@@ -158,7 +158,7 @@ def alternative_ranks(
         true_event=(both, np.array(true_events)),
         event_share=(both, np.array(shares)),
         outside=("replication", np.array(outside)),
-        event=alternative.events,
+        event=alternative.events.names,
     )
 
 

@@ -21,6 +21,7 @@ from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.alternative import bounded
 from bayes_feasible.alternative import nearest as _nearest
 from bayes_feasible.alternative import union as _union
+from bayes_feasible.alternative.events import Events
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import SPAN_TOLERANCE, Problem
 
@@ -115,8 +116,8 @@ class Alternative:
 
     Attributes
     ----------
-    events : list of str
-        Their names: violated constraints first, then the rivals.
+    events : Events
+        The half-spaces: violated constraints first, then the rivals.
     rivals : ndarray
         Indices of the other candidates.
 
@@ -137,40 +138,21 @@ class Alternative:
             raise ValueError(f"problem: expected a Problem, got {type(problem).__name__}")
         self.problem = problem
         self.candidate = _check.index("candidate", candidate, len(problem.candidates), "candidate")
-        self.rivals = np.flatnonzero(~problem.copies(self.candidate))
-        self._binding = np.flatnonzero(np.isfinite(problem.thresholds))
-        constraints = problem.coords["constraint"][self._binding]
-        names = [name if isinstance(name, str) else f"cost {name}" for name in constraints.tolist()]
-        self.events = [f"{name} of {problem.name(self.candidate)} too high" for name in names]
-        self.events += [f"{problem.name(rival)} better" for rival in self.rivals.tolist()]
-        self._blocks = np.concatenate([[0], 1 + self._binding])
-        self._vectors, self._limits = self._half_spaces()
+        self._use(Events.that_refute(problem, self.candidate))
+
+    def _use(self, events: Events) -> None:
+        """Measure and draw the union of these events."""
+        self.events, problem = events, self.problem
+        # Thresholds that are not finite never bind: no draw and no sum is spent on their blocks.
+        self._blocks = np.concatenate([[0], 1 + np.flatnonzero(np.isfinite(problem.thresholds))])
+        self._vectors = np.ascontiguousarray(events.vectors[:, self._blocks])
+        self._limits = np.ascontiguousarray(events.limits[:, self._blocks])
         self._beyond = sticks_out(self._vectors, problem)
 
-    def _half_spaces(self) -> tuple[Array, Array]:
-        """Events as `vectors[event, block] @ theta[block] >= limits[event, block]`.
-
-        The blocks are the reward and the constraints with a finite threshold; others never bind.
-        """
-        problem, binding = self.problem, self._binding
-        own, rivals = problem.candidates[self.candidate], problem.candidates[self.rivals]
-        thresholds = problem.thresholds[binding]
-        shape = (binding.size + len(rivals), 1 + binding.size)
-        vectors = np.zeros((*shape, own.size))
-        limits = np.full(shape, -np.inf)
-        for j, threshold in enumerate(thresholds):
-            vectors[j, 1 + j] = own
-            limits[j, 1 + j] = threshold
-            if not own.any():  # its cost is 0 for certain: always too high, or never
-                limits[j, 1 + j] = -np.inf if threshold < 0 else np.inf
-        others = slice(binding.size, None)
-        vectors[others, 0] = rivals - own
-        limits[others, 0] = 0.0
-        vectors[others, 1:] = -rivals[:, np.newaxis]
-        nowhere = ~rivals.any(axis=1)[:, np.newaxis]
-        certain = np.where(thresholds >= 0, -np.inf, np.inf)
-        limits[others, 1:] = np.where(nowhere, certain, -thresholds)
-        return vectors, limits
+    @property
+    def rivals(self) -> NDArray[np.int64]:
+        """Indices of the other candidates."""
+        return np.flatnonzero(~self.problem.copies(self.candidate))
 
     def contains(self, theta_reward: Any, theta_cost: Any = None) -> NDArray[np.bool_]:
         """Whether the candidate is not the best feasible one under these parameters.
@@ -244,7 +226,7 @@ class Alternative:
         reward, cost = self._parameters(theta_reward, theta_cost)
         if reward.ndim != 1:
             raise ValueError(f"theta_reward: expected one vector, got shape {reward.shape}")
-        if not self.events or np.all(np.isposinf(self._limits).any(axis=1)):
+        if not self.events.possible.size:
             raise self._empty()
         rows = np.sqrt(_check.allocation(problem, allocation))[:, np.newaxis] * problem.arms
         theta = np.vstack([reward, cost])
@@ -265,7 +247,7 @@ class Alternative:
                 "theta_reward": ("feature", found[0]),
                 "theta_cost": (("constraint", "feature"), found[1:]),
                 "exponent": float(exponents[event]),
-                "event": self.events[event],
+                "event": self.events.names[event],
             },
             coords={name: problem.coords[name] for name in ("feature", "constraint")},
         )
@@ -289,7 +271,7 @@ class Alternative:
         """
         self._check_posterior(posterior)
         scale = _check.positive("scale", scale)
-        return event_array(self.events, self._event_log_probabilities(posterior, scale))
+        return event_array(self.events.names, self._event_log_probabilities(posterior, scale))
 
     def _event_log_probabilities(self, posterior: Posterior, scale: float = 1.0) -> Array:
         return _union.event_log_probabilities(self._standardised(posterior, scale)[1])
@@ -340,9 +322,9 @@ class Alternative:
             return self._bounded_log_probability(posterior, rng, scale, draws)
         active, every = self._whitened(posterior, scale)
         if active.events.size == 0:
-            return LogProbability(-np.inf, 0.0, -np.inf, -np.inf, self.events, every)
+            return LogProbability(-np.inf, 0.0, -np.inf, -np.inf, self.events.names, every)
         result = _union.union_log_probability(*active[1:], rng, draws, PAIRS)
-        return LogProbability(*result, self.events, every)
+        return LogProbability(*result, self.events.names, every)
 
     def sample(
         self,
@@ -452,7 +434,7 @@ class Alternative:
             radius[blocks], rng, draws,
         )  # fmt: skip
         offsets = self._standardised(posterior, scale)[1]
-        return LogProbability(*result, self.events, _union.event_log_probabilities(offsets))
+        return LogProbability(*result, self.events.names, _union.event_log_probabilities(offsets))
 
     def _standardised(self, posterior: Posterior, scale: float) -> tuple[Array, Array]:
         """Unit normals and offsets of all events in whitened coordinates."""

@@ -124,7 +124,7 @@ def test_every_picture_is_inside_and_described(page, folder):
 
 def test_the_question_then_the_verdict_then_the_rest(page):
     text = page.text
-    order = ["The question.", "Verdict", "Oracle", "Not to be trusted as it is", "Figures",
+    order = ["The question.", "Verdict", "Oracle", "Warnings", "Figures",
              "The numbers", "Can the fits be trusted?", "The optimum", "Where this comes from",
              "Specification", "Versions", "Checksums"]  # fmt: skip
     places = [text.index(words) for words in order]
@@ -142,7 +142,8 @@ def test_every_wide_table_scrolls_by_itself(page):
     ]
     assert len(boxes) == len(page.all("table")) >= 4
     for box in boxes:  # also with the keyboard alone, and announced by its caption
-        assert (box["class"], box["tabindex"], box["role"]) == ("scroll", "0", "region")
+        assert box["class"].split()[0] == "scroll"
+        assert (box["tabindex"], box["role"]) == ("0", "region")
         assert box["aria-label"] in page.text
     (viewport,) = [meta for meta in page.all("meta") if meta.get("name") == "viewport"]
     assert "width=device-width" in viewport["content"]
@@ -157,7 +158,7 @@ def test_an_undecided_rule_says_first_what_it_needs(made, folder):
     one = summary.sel(rule="Oracle")
     assert one.verdict.item() == "undecided"
     page = Page(report.render(folder))
-    assert f"Oracle undecided Needs T ≈ {one.needs.item():,.0f}: " in " ".join(page.words)
+    assert f"Oracle undecided Needs T ≈ {one.needs.item():,.0f}:" in " ".join(" ".join(page.words).split())
     assert "Undecided: neither holds yet; about T pulls would tell." in page.text
 
 
@@ -183,17 +184,17 @@ def test_names_are_escaped(page, folder):
 
 
 def test_what_is_not_to_be_trusted_is_said(page):
-    assert "The fit of Uniform <b> is not to be trusted: R-hat 1.200" in page.text
+    assert "The fit of Uniform <b> cannot be trusted: R-hat 1.200" in page.text
     assert "R-hat" in page.text
     assert "Compares the chains with each other" in page.text
 
 
 def test_changed_and_missing_files_are_said(folder):
-    assert "Not as the study wrote it" not in report.render(folder)
+    assert "Changed since the study wrote it" not in report.render(folder)
     (folder / "figures" / "log_error.svg").write_text("<svg></svg>")
     (folder / "results.nc").unlink()
     page = Page(report.render(folder))
-    assert "Not as the study wrote it: figures/log_error.svg." in page.text
+    assert "Changed since the study wrote it: figures/log_error.svg." in page.text
     assert "Missing: results.nc." in page.text
 
 
@@ -273,7 +274,7 @@ def test_a_bare_folder_will_do(made, tmp_path):
 
 
 def test_the_headline_names_every_rule(made):
-    text = report.headline(made[2])
+    text = report.write_headline(made[2])
     assert text.startswith("After 10,000 pulls ")
     for rule in made[2].rule.values:
         assert str(rule) in text

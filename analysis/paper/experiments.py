@@ -19,7 +19,7 @@ from bayes_feasible.analysis.paper import (
 from bayes_feasible.analysis.paper import claims as table
 from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.runs import Piece, complete
-from bayes_feasible.analysis.report import figures
+from bayes_feasible.analysis.report import style
 from bayes_feasible.analysis.study.store import Store
 from bayes_feasible.files.atomic import replaced, write_bytes
 
@@ -117,7 +117,7 @@ def conclude(part: Any, data: Mapping[str, xr.Dataset], folder: Path, command: s
     for name, figure in part.pictures(data).items():
         for kind in ("png", "svg"):
             with replaced(folder / f"{name}.{kind}") as temporary:
-                figures.write(figure, temporary)
+                style.write(figure, temporary)
     return list(part.claims(data, command))
 
 

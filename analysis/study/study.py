@@ -42,6 +42,7 @@ VERDICT_CODE = (
     "analysis.study.decay",
     "models.rate_regression",
 )
+FIGURE_CODE = ("analysis.report.figures", "analysis.report.geometry", "analysis.report.style")
 LOCK_PATIENCE = 5.0  # seconds
 FIGURE_DATA = ("summary.nc", "scoreboard.nc")
 
@@ -340,7 +341,7 @@ def _seed(wanted: Specification) -> int:
 def _figures(folder: StudyFolder, summary: xr.Dataset, boards: dict[int, xr.Dataset]) -> None:
     """Draw the figures, unless they are there as they would be drawn."""
     sources = [folder.outputs[name]["sha256"] for name in FIGURE_DATA if name in folder.outputs]
-    made_from = digest([*sources, _code("analysis.report.figures")])
+    made_from = digest([*sources, _code(*FIGURE_CODE)])
     drawn = [name for name in folder.outputs if name.startswith(f"{FIGURES}/")]
     if not drawn or any(folder.kept(name, made_from) is None for name in drawn):
         paths = _draw(summary, boards, folder.specification, folder.path / FIGURES)

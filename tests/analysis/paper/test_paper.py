@@ -38,7 +38,7 @@ from bayes_feasible.analysis.paper.compare import Contest, Criterion, Estimate
 from bayes_feasible.analysis.paper.printed_adahedge import PrintedAdaHedge, printed_update
 from bayes_feasible.analysis.paper.rule_sets import HEROES, PAPER_ETA, RIVALS, RULES
 from bayes_feasible.analysis.paper.runs import DRAWS, Experiment
-from bayes_feasible.analysis.report.figures import write
+from bayes_feasible.analysis.report.style import write
 from bayes_feasible.analysis.study.store import Store
 
 ROW = Claim("a | b", "Section 1", "two\nlines", "0.1 ± 0.2", "holds", "python -m this")
@@ -506,7 +506,7 @@ def small_report(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(films.ResampledRatings, "play", asked)  # compiled rounds: tested above
         patch.setattr(ablations, "samplers", few_samplers)
-        patch.setattr(experiments.figures, "write", lambda figure, path: path.write_bytes(b"x"))
+        patch.setattr(experiments.style, "write", lambda figure, path: path.write_bytes(b"x"))
         patch.setattr(ablations, "pieces", partial(ablations.pieces, short=3))
         for name, options in SMALL.items():
             part = experiments.PARTS[name]

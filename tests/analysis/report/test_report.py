@@ -14,7 +14,7 @@ from error_curves import results
 
 import bayes_feasible as bf
 from bayes_feasible import cli
-from bayes_feasible.analysis.report import figures, report
+from bayes_feasible.analysis.report import figures, geometry, report, style
 from bayes_feasible.analysis.study import convergence
 
 TIMES = [10, 30, 100, 300, 1000, 3000, 10_000]
@@ -74,8 +74,8 @@ def original(made, tmp_path_factory):
     (path / "figures").mkdir()
     data.to_netcdf(path / "results.nc", engine="h5netcdf")
     summary.to_netcdf(path / "summary.nc", engine="h5netcdf")
-    figures.save(figures.log_error(summary), path / "figures" / "log_error")
-    figures.save(figures.geometry(instance)[0], path / "figures" / "geometry")
+    style.save(figures.log_error(summary), path / "figures" / "log_error")
+    style.save(geometry.geometry(instance)[0], path / "figures" / "geometry")
     (path / "specification.toml").write_text('title = "Which <dose>?"\nhorizon = 10000\n')
     outputs = {
         name: {"sha256": sha256((path / name).read_bytes()).hexdigest()}
@@ -158,7 +158,9 @@ def test_an_undecided_rule_says_first_what_it_needs(made, folder):
     one = summary.sel(rule="Oracle")
     assert one.verdict.item() == "undecided"
     page = Page(report.render(folder))
-    assert f"Oracle undecided Needs T ≈ {one.needs.item():,.0f}:" in " ".join(" ".join(page.words).split())
+    assert f"Oracle undecided Needs T ≈ {one.needs.item():,.0f}:" in " ".join(
+        " ".join(page.words).split()
+    )
     assert "Undecided: neither holds yet; about T pulls would tell." in page.text
 
 
@@ -243,7 +245,7 @@ def test_the_scoreboard_is_shown_and_described(folder):
     )
     board.to_netcdf(folder / "scoreboard.nc", engine="h5netcdf")
     drawn = figures.scoreboard(board.sel(time=1000))
-    figures.save(drawn, folder / "figures" / "scoreboard_1000")
+    style.save(drawn, folder / "figures" / "scoreboard_1000")
     picture = Page(report.render(folder)).all("img")[-1]
     assert "after 1,000 pulls: exact trusted, 4,000; smc failed, -." in picture["alt"]
 

@@ -16,7 +16,7 @@ import pytest
 
 import bayes_feasible as bf
 from bayes_feasible import cli
-from bayes_feasible.analysis.study.specification import digest
+from bayes_feasible.analysis.study.store import digest
 
 COMMAND = str(Path(sys.executable).with_name("bayes-feasible"))
 DRUG = bf.Problem({"low": [1.0, 0.2], "high": [1.0, 0.9]}, {"dose": 0.5})

@@ -84,7 +84,7 @@ rules = {"Oracle": {}, "TopTwo": {"beta": "optimal", "recommendation": "probable
 given = {"instance": {"name": "soare"}, "rules": rules, "horizon": 10, "replicates": 1}
 wanted = specification.parse(given)
 for part in parts.cut(wanted):
-    parts.Work.of(wanted, part)()
+    part()
 """
     assert not _imported(code) & {"xarray", "pandas", "dask", "h5netcdf"}
     assert {"xarray", "pandas"} <= _imported("import xarray")  # the control

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from bayes_feasible.alternative.alternative import Alternative
+from bayes_feasible.alternative.feasible import SomeFeasible
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.rate.rate import plug_in_allocation
-from bayes_feasible.recommendation import Recommendation, SomeFeasible, _probability
+from bayes_feasible.recommendation import Recommendation, _probability
 from bayes_feasible.trial.halving import pulls_to_halve
 
 if TYPE_CHECKING:

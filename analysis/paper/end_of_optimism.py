@@ -44,15 +44,11 @@ def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
             found,
             HEROES,
             RIVALS,
-            Claim(
-                f"HERO beats LinTS and Top-Two, even with optimal β (α = {alpha})",
-                f"Section 6.1, figure for α = {alpha}",
-                f"End of Optimism, α = {alpha}, T = {int(found.time[-1])}, {size(found)}, "
-                "all rules on the same noise",
-                "to come",
-                "to come",
-                command,
-            ),
+            f"HERO beats LinTS and Top-Two, even with optimal β (α = {alpha})",
+            f"Section 6.1, figure for α = {alpha}",
+            f"End of Optimism, α = {alpha}, T = {int(found.time[-1])}, {size(found)}, "
+            "all rules on the same noise",
+            command,
         )
     depends = dependence_claim(
         {(f"α = {alpha}", "one instance"): data[f"end_of_optimism_{alpha}"] for alpha in ALPHAS},

@@ -42,15 +42,11 @@ def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
                 found,
                 HEROES,
                 RIVALS,
-                Claim(
-                    f"HERO converges faster, d = {d}, K = {k} ({label})",
-                    f"Section 6.2, figure for d = {d}, K = {k}",
-                    f"uniform arms in the unit ball, T = {int(found.time[-1])}, {size(found)}; "
-                    "the paper's own instance is not known",
-                    "to come",
-                    "to come",
-                    command,
-                ),
+                f"HERO converges faster, d = {d}, K = {k} ({label})",
+                f"Section 6.2, figure for d = {d}, K = {k}",
+                f"uniform arms in the unit ball, T = {int(found.time[-1])}, {size(found)}; "
+                "the paper's own instance is not known",
+                command,
             )
     depends = dependence_claim(
         {

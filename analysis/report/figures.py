@@ -114,8 +114,8 @@ def _behind(axes: Axes, summary: xr.Dataset) -> None:
     behind = summary.log_error - summary.log_error.min("rule")
     for name, style in styles(summary.rule.values).items():
         _line(axes, summary.time, behind.sel(rule=name), style, name)
+    axes.set_title("Behind the best rule (0: the best)", loc="left", fontsize=11)
     axes.set(
-        title="Behind the best rule (0: the best)",
         xlabel="t, number of pulls",
         ylabel="nats of log P",
         xscale="log",

@@ -43,8 +43,8 @@ BOARD = "scoreboard_"  # and the number of pulls: the name of a figure
 CAPTIONS = {
     "log_error": "Posterior probability that the best candidate is not the best, on two "
     "logarithmic scales: mean log-probability over replicates, and the band that holds most of "
-    "them. In the long run no curve can fall faster than the dashed line. Below, how far each rule "
-    "is behind the best one, as a share of its −log P: rules that overlap above come apart there.",
+    "them. In the long run no curve can fall faster than the dashed line. Below, how many nats "
+    "each rule is behind the best one: rules that overlap above come apart there.",
     "local_exponent": "How fast the error fell over the decade before each time, in units of Γ. "
     "Early values are above 1 because of a polynomial factor that stops mattering.",
     "rate_posterior": "The rate that the regression fits to the error curve of each rule. Bars are "

@@ -258,6 +258,21 @@ def parse(document: Mapping[str, Any], folder: str | os.PathLike[str] = ".") -> 
     )  # fmt: skip
 
 
+def specified(value: Any) -> Specification:
+    """A checked specification from whatever describes it."""
+    if value is None:
+        return default()
+    if isinstance(value, Specification):
+        return value
+    if isinstance(value, Mapping):
+        return parse(value)
+    if isinstance(value, str | os.PathLike):
+        return read(value)
+    raise TypeError(
+        f"specification: expected a path, a dict or a Specification, got {type(value).__name__}"
+    )
+
+
 def _instance(value: Any, folder: Path) -> tuple[Instance, dict[str, Any]]:
     """The instance, and where it comes from in a form that needs no other file."""
     if isinstance(value, Instance):

@@ -47,7 +47,7 @@ class Task:
     stem: str
     key: str
     work: Callable[[], Any]
-    record: Callable[[Any], "xr.Dataset"]
+    record: Callable[[Any], "xr.Dataset"] = lambda result: result
     version: str = field(default_factory=lambda: bayes_feasible.__version__)
 
     def __call__(self) -> Any:

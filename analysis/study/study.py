@@ -7,7 +7,7 @@ bits as an undisturbed one, wherever the parts were computed.
 
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -23,11 +23,11 @@ import bayes_feasible
 from bayes_feasible import _check
 from bayes_feasible._interrupt import heeded
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.analysis.study import executors, optimum, specification
+from bayes_feasible.analysis.study import executors, optimum
 from bayes_feasible.analysis.study.executors import Result, Unfinished
 from bayes_feasible.analysis.study.folder import FIGURES, StudyFolder
 from bayes_feasible.analysis.study.parts import Part, cut, from_bytes
-from bayes_feasible.analysis.study.specification import Checks, Specification
+from bayes_feasible.analysis.study.specification import Checks, Specification, specified
 from bayes_feasible.analysis.study.store import digest, hash_bytes, key_of, read_dataset
 from bayes_feasible.files.documents import to_document
 from bayes_feasible.files.lock import locked_folder
@@ -38,6 +38,7 @@ WORTH_PROCESSES = 4_000_000  # rounds still to do: a process takes a second or t
 TIMINGS = ("seconds", "compile_seconds", "ess_per_second")  # of samplers, never twice the same
 VERDICT_CODE = (
     "analysis.study.convergence",
+    "analysis.study.judge",
     "analysis.study.verdicts",
     "analysis.study.decay",
     "models.rate_regression",
@@ -195,21 +196,6 @@ def study(
             raise type(error)(f"interrupted: {_standing(folder, parts)}") from error
         except (OSError, Unfinished) as error:
             raise Unfinished(f"{error}: {_standing(folder, parts)}") from error
-
-
-def specified(value: Any) -> Specification:
-    """A checked specification from whatever describes it."""
-    if value is None:
-        return specification.default()
-    if isinstance(value, Specification):
-        return value
-    if isinstance(value, Mapping):
-        return specification.parse(value)
-    if isinstance(value, str | os.PathLike):
-        return specification.read(value)
-    raise ValueError(
-        f"specification: expected a path, a dict or a Specification, got {type(value).__name__}"
-    )
 
 
 def _standing(folder: StudyFolder, parts: list[Part]) -> str:

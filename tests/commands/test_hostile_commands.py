@@ -175,7 +175,7 @@ BAD = [
     (["trial", "new", "loop.trial", "drug.toml"], "there is such a file already"),
     (["trial", "new", "pipe.trial", "drug.toml"], "there is such a file already"),
     (["trial", "new", "/dev/full", "drug.toml"], "there is such a file already"),
-    (["trial", "new", "/proc/b.trial", "drug.toml"], "/proc/b.trial: nothing was recorded"),
+    (["trial", "new", "/proc/b.trial", "drug.toml"], "/proc/b.trial: could not be written"),
     (["trial", "new", "drug.toml/b.trial", "drug.toml"], "there is no folder drug.toml"),
     (["trial", "new", "b.trial", "drug.toml", "--rule", ""], "unknown rule ''"),
     (["trial", "new", "b.trial", "drug.toml", "--rule", "__init__"], "unknown rule '__init__'"),

@@ -513,7 +513,7 @@ def test_a_worker_of_another_version_is_refused(monkeypatch):
     ],
 )
 def test_bad_input(tmp_path, options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         run(**({"specification": SMALL, "folder": tmp_path / "study"} | options))
     assert not (tmp_path / "study").exists()
 

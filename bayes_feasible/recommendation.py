@@ -83,7 +83,8 @@ def recommend(posterior: Posterior, choice: int | None, rng: np.random.Generator
     error = alternative.log_probability(posterior, rng)
     runner_up = None
     if error.value > -np.inf:
-        best = best_of_draws(problem, alternative._draws(posterior, DRAWS, rng)[0])
+        drawn = alternative.union.draw(posterior, DRAWS, rng)
+        best = best_of_draws(problem, drawn[0]) if drawn else np.empty(0, dtype=np.int64)
         best = best[best >= 0]
         runner_up = int(np.bincount(best).argmax()) if best.size else None
     return Recommendation(

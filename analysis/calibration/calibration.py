@@ -559,9 +559,11 @@ def _quantities(posterior: Posterior, parameters: Array) -> Array:
 
 def _inside(alternative: Alternative, parameters: Array) -> NDArray[np.bool_]:
     """Which events contain the parameters, (draw, event)."""
-    values = np.einsum("ebf,dbf->deb", alternative._vectors, parameters[:, alternative._blocks])
-    unasked = np.isneginf(alternative._limits)
-    return np.all((values >= alternative._limits) | unasked, axis=2)
+    values = np.einsum(
+        "ebf,dbf->deb", alternative.union.vectors, parameters[:, alternative.union.blocks]
+    )
+    unasked = np.isneginf(alternative.union.limits)
+    return np.all((values >= alternative.union.limits) | unasked, axis=2)
 
 
 def _ranks(truth: Array, draws: Array, rng: np.random.Generator) -> Array:

@@ -93,9 +93,9 @@ def _planes(instance: Instance, alternative: Alternative, nearest: xr.Dataset) -
         *(f"cost parameter {plain_name(n)}" for n in problem.coords["constraint"]),
     ]
     return [
-        (names[block], truths[block], found[block], alternative._vectors[:, i],
-         alternative._limits[:, i], noise[block])
-        for i, block in enumerate(alternative._blocks)
+        (names[block], truths[block], found[block], alternative.union.vectors[:, i],
+         alternative.union.limits[:, i], noise[block])
+        for i, block in enumerate(alternative.union.blocks)
     ]  # fmt: skip
 
 

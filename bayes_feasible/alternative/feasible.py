@@ -4,11 +4,10 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from bayes_feasible._check import Array
-from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.alternative.events import Events
+from bayes_feasible.alternative.union import Union
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 
@@ -27,20 +26,17 @@ def best_of_draws(problem: Problem, parameters: Array) -> NDArray[np.int64]:
     return np.where(feasible.any(axis=-1), best, -1)
 
 
-class SomeFeasible(Alternative):
-    """The event that some candidate is feasible: a union, measured as an alternative set is."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem, 0)
-        self._use(Events.that_each_is_feasible(problem))
+def some_feasible(problem: Problem) -> Union:
+    """The event that some candidate is feasible: the union over candidates."""
+    return Union(problem, Events.that_each_is_feasible(problem))
 
 
 def log_feasible(posterior: Posterior, rng: np.random.Generator) -> tuple[float, float]:
     """Log-probabilities that some candidate is feasible and that none is, whichever is rarer."""
     if not np.isfinite(posterior.problem.thresholds).any():
         return 0.0, -np.inf
-    feasible = SomeFeasible(posterior.problem)
-    if feasible._event_log_probabilities(posterior).max() < math.log(0.5):
+    feasible = some_feasible(posterior.problem)
+    if feasible.event_log_probabilities(posterior).max() < math.log(0.5):
         some = feasible.log_probability(posterior, rng).value
         if some < math.log(0.5):
             return some, math.log1p(-math.exp(some))
@@ -55,33 +51,18 @@ def log_none_feasible(posterior: Posterior, rng: np.random.Generator) -> float:
     exact however rare it is, show how often all the others are infeasible too.
     """
     problem = posterior.problem
-    if not np.isfinite(problem.thresholds).any():
-        return -np.inf
-    likeliest = likeliest_feasible(posterior)
-    alone = Problem(
-        problem.arms,
-        problem.thresholds,
-        candidates=problem.candidates[likeliest : likeliest + 1],
-        reward_noise=problem.reward_noise,
-        cost_noise=problem.cost_noise,
-        parameter_radius=problem.parameter_radius,
-    )
-    own = Posterior.from_sums(alone, posterior.counts, posterior.reward_sums, posterior.cost_sums)
-    infeasible = Alternative(alone, 0)
-    log_probability = infeasible.log_probability(own, rng).value
-    if log_probability == -np.inf or len(problem.candidates) == 1:
+    wrong = Events.that_refute(problem, likeliest_feasible(posterior))
+    infeasible = Union(problem, wrong.take(np.flatnonzero(wrong.constraint >= 0)))
+    log_probability = infeasible.log_probability(posterior, rng).value
+    drawn = None
+    if log_probability > -np.inf and len(problem.candidates) > 1:
+        drawn = infeasible.draw(posterior, DRAWS, rng)
+    if drawn is None:
         return log_probability
-    best = best_of_draws(problem, infeasible._draws(own, DRAWS, rng)[0])
-    unseen = int(np.sum(best < 0)) or 3  # 3 / n bounds a share that n draws have not shown
-    return log_probability + math.log(unseen / DRAWS)
+    unseen = int(np.sum(best_of_draws(problem, drawn[0]) < 0)) or 3
+    return log_probability + math.log(unseen / DRAWS)  # 3 / n bounds a share n draws do not show
 
 
 def likeliest_feasible(posterior: Posterior) -> int:
     """The candidate whose costs are most probably all within their thresholds."""
-    problem = posterior.problem
-    spread = np.linalg.norm(posterior._whiten(problem.candidates), axis=1)[:, np.newaxis]
-    room = problem.thresholds - problem.candidates @ posterior.mean_cost.T
-    known = np.where(room >= 0, np.inf, -np.inf)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bounds = np.where(spread > 0, room / (problem.cost_noise * spread), known)
-    return int(np.argmax(log_ndtr(bounds).sum(axis=1)))
+    return int(np.argmax(some_feasible(posterior.problem).event_log_probabilities(posterior)))

@@ -274,7 +274,7 @@ def model_ranks(
         if model is None:
             model = getattr(models, name)(history)
         else:
-            models.observe(model, history)
+            models.set_data(model, history)
         dataset = drawn_by(model, draws, int(rng.integers(2**31)))
         drawn = _blocks(dataset, draws)
         scales = _thinned(_scales(dataset), draws) if learns else np.tile(scale, (draws, 1))

@@ -89,7 +89,7 @@ def by_components(
     whole, shift = _whole(model, draws, seed)
     for event in chosen:
         reference = models.laplace(model, alternative, int(event))
-        models.doubt(restricted, alternative, int(event), reference)
+        models.set_alternative(restricted, alternative, int(event), reference)
         drawn, statistics = nuts(
             restricted, draws, tune, [seed, int(event)], progress, _names(model)
         )

@@ -14,8 +14,11 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.analysis.evidence.density import Density
-from bayes_feasible.analysis.evidence.expansion import FEWEST, LOG_2PI, PRUNE, Mode
+from bayes_feasible.alternative.events import Events
+from bayes_feasible.analysis.evidence.expansion import FEWEST, PRUNE
+from bayes_feasible.models.density import Density
+from bayes_feasible.models.laplace import Mode
+from bayes_feasible.models.reference import LOG_2PI
 
 NEGLIGIBLE = 40.0  # the grid ends where the density has fallen by e^-40
 SPACING = 0.4  # in standard deviations; for smooth densities on the line this is exact to 1e-20
@@ -213,46 +216,42 @@ def measure(
     That of each event is exact to rounding; the union is their sum times the mean of one over the
     number of events that contain a draw from them.
     """
-    blocks, vectors, limits = alternative._blocks, alternative._vectors, alternative._limits
-    log_probabilities = np.where(np.isposinf(limits).any(axis=1), -np.inf, 0.0)
-    possible = np.flatnonzero(np.isfinite(log_probabilities))
-    grids = [
-        grid(density, mode, block, scales[block], vectors[possible, row], limits[possible, row])
-        for row, block in enumerate(blocks)
-    ]
-    for event in possible:
-        asked = zip(grids, vectors[event], limits[event], strict=True)
+    events = alternative.events
+    possible, near = events.possible, events.take(events.possible)
+    asked = np.flatnonzero(np.any(near.limits > -np.inf, axis=0))
+    grids = {
+        b: grid(density, mode, b, scales[b], near.vectors[:, b], near.limits[:, b])
+        for b in asked.tolist()
+    }
+    log_probabilities = np.full(len(events), -np.inf)
+    for event, vectors, limits in zip(possible, near.vectors, near.limits, strict=True):
         log_probabilities[event] = sum(
-            logsumexp(one.tilted(vector, limit)) for one, vector, limit in asked
+            logsumexp(one.tilted(vectors[b], limits[b])) for b, one in grids.items()
         )
     top = log_probabilities.max(initial=-np.inf)
     kept = possible[log_probabilities[possible] > top - PRUNE]
     share, error, efficiency = _mean_share(
-        grids, vectors[kept], limits[kept], log_probabilities[kept], draws, rng
+        grids, events.take(kept), log_probabilities[kept], draws, rng
     )
     value = float(logsumexp(log_probabilities)) + np.log(share)
     return Measured(min(float(value), 0.0), error / share, log_probabilities, efficiency)
 
 
 def _mean_share(
-    grids: list[Grid],
-    vectors: Array,
-    limits: Array,
-    log_probabilities: Array,
-    draws: int,
+    grids: dict[int, Grid], events: Events, log_probabilities: Array, draws: int,
     rng: np.random.Generator,
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float]:  # fmt: skip
     """Mean of 1/N over the mixture of the events, its standard error, and the efficiency."""
-    if len(limits) == 1:
+    if len(events) == 1:
         return 1.0, 0.0, 1.0
     shares = np.exp(log_probabilities - logsumexp(log_probabilities))
     total, variance, square = 0.0, 0.0, 0.0
     for event, share in enumerate(shares):
         number = max(round(draws * share), FEWEST)
-        inside = np.ones((number, len(limits)), dtype=bool)
-        for row, one in enumerate(grids):
-            theta = one.draw(vectors[event, row], limits[event, row], number, rng)
-            inside &= theta @ vectors[:, row].T >= limits[:, row]
+        theta = np.zeros((number, *events.vectors.shape[1:]))
+        for b, one in grids.items():
+            theta[:, b] = one.draw(events.vectors[event, b], events.limits[event, b], number, rng)
+        inside = events.contains(theta)
         inside[:, event] = True
         part = 1.0 / inside.sum(axis=1)
         total += share * part.mean()

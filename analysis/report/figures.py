@@ -376,11 +376,11 @@ def _planes(instance: Instance, alternative: Alternative, nearest: xr.Dataset) -
         "reward parameter",
         *(f"cost parameter {plain_name(n)}" for n in problem.coords["constraint"]),
     ]
+    events, binding = alternative.events, [0, *(1 + np.flatnonzero(np.isfinite(problem.thresholds)))]
     return [
-        (names[block], truths[block], found[block], alternative._vectors[:, i],
-         alternative._limits[:, i], noise[block])
-        for i, block in enumerate(alternative._blocks)
-    ]  # fmt: skip
+        (names[b], truths[b], found[b], events.vectors[:, b], events.limits[:, b], noise[b])
+        for b in binding
+    ]
 
 
 def _plane_radius(truth: Any, found: Any) -> float:

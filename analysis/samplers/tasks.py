@@ -13,8 +13,9 @@ from bayes_feasible import models
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_radius
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.models._events import half_spaces
-from bayes_feasible.models.reference import Reference, laplace
+from bayes_feasible.analysis.evidence.expansion import event_log_masses
+from bayes_feasible.models.laplace import laplace
+from bayes_feasible.models.reference import Reference
 from bayes_feasible.posterior import Posterior
 
 TRIES = 10_000  # to find a start within the parameter_radius
@@ -82,8 +83,8 @@ class Task:
         if key in kept:
             model = kept[key]
             if self.model is None:
-                models.observe(model, self.posterior)
-            models.doubt(model, self.alternative, event, reference)
+                models.set_data(model, self.posterior)
+            models.set_alternative(model, self.alternative, event, reference)
             if settings:
                 pm.set_data(settings, model)
         else:
@@ -103,16 +104,10 @@ class Task:
         return _MODELS, (*names, problem.parameter_radius is None, form)
 
     def event_log_probabilities(self) -> Array:
-        """Of each event under the Gaussian beside the model; -inf if it is impossible."""
-        return np.array(
-            [self._event_log_probability(event) for event in range(len(self.alternative.events))]
-        )
-
-    def _event_log_probability(self, event: int) -> float:
-        if np.isposinf(half_spaces(self.alternative)[1][event]).any():
-            return -np.inf
-        _, bounds = whitened_event(self.reference(event), self.alternative, event)
-        return float(np.sum(log_ndtr(-bounds)))
+        """Of each event, by the Gaussians beside the model; -inf if it is impossible."""
+        if self.model is not None:
+            return event_log_masses(self.model, self.alternative)
+        return self.alternative.events.log_probabilities(self.reference().mean, self.reference().root)
 
     def starts(self) -> list[Array]:
         """A whitened point inside the set for each chain, one probable event a chain in turn."""
@@ -124,59 +119,21 @@ class Task:
 
     def _start(self, event: int, rng: np.random.Generator) -> Array:
         """A whitened point in an event, and within the bounds on the parameters."""
-        radius = block_radius(self.alternative.problem)
+        reference, events = self.reference(), self.alternative.events.only(event)
+        [normals], [bounds] = events.whiten(reference.mean, reference.root)
+        asked, radius = np.isfinite(bounds), block_radius(self.alternative.problem)
         for _ in range(TRIES):
-            point = _draw_in_event(self.reference(), self.alternative, event, rng)
+            point = rng.standard_normal(normals.shape)
+            along = np.sum(normals * point, axis=1)
+            tail = log_ndtr(-bounds[asked]) + np.log(rng.random(int(asked.sum())))
+            point[asked] += (-ndtri_exp(tail) - along[asked])[:, np.newaxis] * normals[asked]
             if np.all(np.linalg.norm(self.parameters(point), axis=-1) <= radius):
                 return point
         raise SamplerError(
-            f"starts: of {TRIES} draws in {self.alternative.events.names[event]!r} none lies "
-            "within the parameter_radius"
+            f"starts: of {TRIES} draws in {events.names[0]!r} none lies within the parameter_radius"
         )
 
     def parameters(self, whitened: Array) -> Array:
         """Parameters (..., parameter, feature) of whitened ones (..., parameter, axis)."""
         reference = self.reference()
         return reference.mean + np.einsum("pfa,...pa->...pf", reference.root, whitened)
-
-
-def whitened_event(
-    reference: Reference, alternative: Alternative, event: int
-) -> tuple[Array, Array]:
-    """Unit normals (parameter, axis) and bounds (parameter,) of an event in whitened coordinates.
-
-    A bound of -inf asks nothing.
-    """
-    vectors, limits = half_spaces(alternative, event)
-    normals = np.einsum("pf,pfa->pa", vectors, reference.root)
-    length = np.linalg.norm(normals, axis=1)
-    asked = np.isfinite(limits)
-    length = np.where(asked, length, 1.0)
-    centre = np.sum(vectors * reference.mean, axis=1)
-    bounds = np.where(asked, (np.where(asked, limits, 0.0) - centre) / length, -np.inf)
-    return normals / length[:, np.newaxis], bounds
-
-
-def _draw_in_event(
-    reference: Reference, alternative: Alternative, event: int, rng: np.random.Generator
-) -> Array:
-    """One whitened point of the Gaussian given an event."""
-    normals, bounds = whitened_event(reference, alternative, event)
-    point = rng.standard_normal(normals.shape)
-    along = np.sum(normals * point, axis=1)
-    asked = np.isfinite(bounds)
-    beyond = -ndtri_exp(log_ndtr(-bounds[asked]) + np.log(rng.random(int(asked.sum()))))
-    along[asked] = beyond - along[asked]
-    along[~asked] = 0.0
-    return point + along[:, np.newaxis] * normals
-
-
-def parameters_of(draws: xr.Dataset) -> Array:
-    """Draws of a Dataset as one array (chain, draw, parameter, feature)."""
-    reward = draws["theta_reward"].transpose("chain", "draw", "feature").values
-    blocks = [reward[:, :, np.newaxis]]
-    if "theta_cost" in draws:
-        blocks.append(
-            draws["theta_cost"].transpose("chain", "draw", "constraint", "feature").values
-        )
-    return np.concatenate(blocks, axis=2)

@@ -108,7 +108,7 @@ def test_components_are_refused_where_their_chains_are_wrong(spoil, reason, gaus
         return found
 
     monkeypatch.setattr(sampled, "nuts", independent)
-    models.observe(gaussian, posterior)
+    models.set_data(gaussian, posterior)
     if reason is None:
         found = log_error(gaussian, alternative, "component", draws=4000)
         for scale, right in ((1.0, True), (1.01, False)):  # the control: of another posterior
@@ -141,7 +141,7 @@ def test_frequencies_are_refused_where_they_are_rare_or_their_chains_wrong(
         return found
 
     monkeypatch.setattr(sampled, "nuts", independent)
-    models.observe(gaussian, posterior)
+    models.set_data(gaussian, posterior)
     if reason is None:
         found = log_error(gaussian, alternative, "frequency")
         for scale, right in ((1.0, True), (1.5, False)):  # the control: of another posterior
@@ -156,7 +156,7 @@ def test_frequencies_are_refused_where_they_are_rare_or_their_chains_wrong(
 def test_smc_is_refused_where_no_particle_arrives_or_the_populations_differ(gaussian, monkeypatch):
     """Steps so long that no particle survives them; and less tolerance than 1000 particles have."""
     posterior, alternative = target("a", -40)
-    models.observe(gaussian, posterior)
+    models.set_data(gaussian, posterior)
     with pytest.raises(Refused, match="smc: SMC: no particle is inside the set at the end"):
         log_error(gaussian, alternative, "smc", draws=1000, threshold=0.05)
     monkeypatch.setattr(sampled, "MOST_ERROR", 1e-3)
@@ -173,7 +173,7 @@ def logistic():
 @pytest.mark.parametrize("goal", [-4, -44, -410])
 def test_components_of_nuts_however_rare_the_error(logistic, goal):
     data = logistic_data(PULLS[goal])
-    models.observe(logistic, data)
+    models.set_data(logistic, data)
     found = log_error(logistic, bf.Alternative(data.problem, 0), "component", draws=8000, seed=1)
     assert found.standard_error < 0.02
     for pulls, right in ((PULLS[goal], True), (PULLS[goal] + 1, False)):  # the control: one more
@@ -185,7 +185,7 @@ def test_components_of_nuts_however_rare_the_error(logistic, goal):
 @pytest.mark.parametrize(("goal", "within"), [(-4, 0.1), (-44, 0.2), (-410, 0.5)])
 def test_smc_of_the_events(logistic, goal, within):
     data = logistic_data(PULLS[goal])
-    models.observe(logistic, data)
+    models.set_data(logistic, data)
     found = log_error(logistic, bf.Alternative(data.problem, 0), "smc", draws=8000, seed=2)
     # Four runs give three degrees of freedom.
     bound = stats.t.isf(FALSE_ALARM / 6, found.diagnostics["freedom"]) * found.standard_error
@@ -197,13 +197,13 @@ def test_smc_of_the_events(logistic, goal, within):
 @pytest.mark.slow
 def test_frequency_of_nuts_where_it_is_not_rare_and_refused_where_it_is(logistic):
     data = logistic_data(PULLS[-4])
-    models.observe(logistic, data)
+    models.set_data(logistic, data)
     alternative = bf.Alternative(data.problem, 0)
     found = log_error(logistic, alternative, "frequency", draws=20_000, seed=3)
     for pulls, right in ((PULLS[-4], True), (2 * PULLS[-4], False)):  # the control: twice as many
         truth, _ = logistic_truth(logistic_data(pulls))
         assert agrees(found.value, truth, found.standard_error, 1, FALSE_ALARM) == right
-    models.observe(logistic, logistic_data(PULLS[-20]))
+    models.set_data(logistic, logistic_data(PULLS[-20]))
     with pytest.raises(Refused, match="frequency: the set was hit 0 times in 20000 draws"):
         log_error(logistic, alternative, "frequency", draws=20_000, seed=3)
 

@@ -17,7 +17,6 @@ from bayes_feasible.history import History
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 
-
 OUTCOMES: list[tuple[str, tuple[str, ...]]] = [("reward", ()), ("cost", ("constraint",))]
 UNBOUNDED = np.inf, np.inf
 

@@ -16,6 +16,7 @@ from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.alternative.events import Events
 from bayes_feasible.analysis.evidence.expansion import FEWEST, PRUNE
+from bayes_feasible.analysis.evidence.union import union_log_probability
 from bayes_feasible.models.density import Density
 from bayes_feasible.models.laplace import Mode
 from bayes_feasible.models.reference import LOG_2PI
@@ -150,7 +151,7 @@ def _given_scales(density: Density, mode: Mode, block: int, coordinate: int, nod
     place = density.parameters[block]
     points = np.tile(mode.at, (len(nodes), 1))
     points[:, coordinate] = nodes
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # told below
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # refused below
         slope, curvature = density.bends(points)
     slope, curvature = slope[:, place], curvature[:, place[:, np.newaxis], place]
     if not np.all(np.abs(curvature) < 1.0 / TINIEST):
@@ -230,32 +231,28 @@ def measure(
         )
     top = log_probabilities.max(initial=-np.inf)
     kept = possible[log_probabilities[possible] > top - PRUNE]
-    share, error, efficiency = _mean_share(
-        grids, events.take(kept), log_probabilities[kept], draws, rng
-    )
-    value = float(logsumexp(log_probabilities)) + np.log(share)
-    return Measured(min(float(value), 0.0), error / share, log_probabilities, efficiency)
+    if len(kept) == 1:
+        return Measured(min(float(top), 0.0), 0.0, log_probabilities, 1.0)
+    shares = _draw_inverse_counts(grids, events.take(kept), log_probabilities[kept], draws, rng)
+    rest = np.delete(log_probabilities, kept)
+    value, error = union_log_probability(log_probabilities[kept], shares, rest=rest)
+    weights = np.exp(log_probabilities[kept] - logsumexp(log_probabilities[kept]))
+    mean, square = (weights @ [np.mean(one**power) for one in shares] for power in (1, 2))
+    return Measured(min(value, 0.0), error, log_probabilities, float(mean**2 / square))
 
 
-def _mean_share(
+def _draw_inverse_counts(
     grids: dict[int, Grid], events: Events, log_probabilities: Array, draws: int,
     rng: np.random.Generator,
-) -> tuple[float, float, float]:  # fmt: skip
-    """Mean of 1/N over the mixture of the events, its standard error, and the efficiency."""
-    if len(events) == 1:
-        return 1.0, 0.0, 1.0
-    shares = np.exp(log_probabilities - logsumexp(log_probabilities))
-    total, variance, square = 0.0, 0.0, 0.0
-    for event, share in enumerate(shares):
+) -> list[Array]:  # fmt: skip
+    """Draws from each event, by its share: one over the number of events that contain them."""
+    result = []
+    for event, share in enumerate(np.exp(log_probabilities - logsumexp(log_probabilities))):
         number = max(round(draws * share), FEWEST)
         theta = np.zeros((number, *events.vectors.shape[1:]))
         for b, one in grids.items():
             theta[:, b] = one.draw(events.vectors[event, b], events.limits[event, b], number, rng)
         inside = events.contains(theta)
         inside[:, event] = True
-        part = 1.0 / inside.sum(axis=1)
-        total += share * part.mean()
-        square += share * np.mean(part**2)
-        unseen = 0.5 / number  # an overlap of two that no draw has shown
-        variance += share**2 * (part.var() / number + unseen**2)
-    return total, float(np.sqrt(variance)), total**2 / square
+        result.append(1.0 / inside.sum(axis=1))
+    return result

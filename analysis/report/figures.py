@@ -376,7 +376,10 @@ def _planes(instance: Instance, alternative: Alternative, nearest: xr.Dataset) -
         "reward parameter",
         *(f"cost parameter {plain_name(n)}" for n in problem.coords["constraint"]),
     ]
-    events, binding = alternative.events, [0, *(1 + np.flatnonzero(np.isfinite(problem.thresholds)))]
+    events, binding = (
+        alternative.events,
+        [0, *(1 + np.flatnonzero(np.isfinite(problem.thresholds)))],
+    )
     return [
         (names[b], truths[b], found[b], events.vectors[:, b], events.limits[:, b], noise[b])
         for b in binding

@@ -14,6 +14,7 @@ from bayes_feasible._check import Array
 from bayes_feasible._draws import block_radius
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.evidence.expansion import event_log_masses
+from bayes_feasible.models._kept import keep
 from bayes_feasible.models.laplace import laplace
 from bayes_feasible.models.reference import Reference
 from bayes_feasible.posterior import Posterior
@@ -50,7 +51,6 @@ class Task:
     progress: bool
     model: pm.Model | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    _own: dict[str, pm.Model] = field(default_factory=dict)
     _references: dict[int | None, Reference] = field(default_factory=dict)
 
     def generator(self, *stream: int) -> np.random.Generator:
@@ -79,35 +79,36 @@ class Task:
         cannot change any more, so that PyMC keeps what it would work out anew for every run.
         """
         reference = self.reference(event if form == "component" else None)
-        kept, key = self._home(form)
-        if key in kept:
-            model = kept[key]
-            if self.model is None:
-                models.set_data(model, self.posterior)
-            models.set_alternative(model, self.alternative, event, reference)
-            if settings:
-                pm.set_data(settings, model)
-        else:
+
+        def make() -> pm.Model:
             base = models.linear_gaussian(self.posterior) if self.model is None else self.model
             restricted = models.alternative(
                 base, self.alternative, form, event=event, reference=reference, whiten=True,
                 **settings,
             )  # fmt: skip
-            model = kept[key] = cast(pm.Model, freeze_model(restricted))
-        return model
+            return cast(pm.Model, freeze_model(restricted))
 
-    def _home(self, form: str) -> tuple[dict[Any, pm.Model], Any]:
         if self.model is not None:
-            return self._own, form
-        problem = self.alternative.problem
-        names = (tuple(problem.coords[dim].tolist()) for dim in ("feature", "constraint"))
-        return _MODELS, (*names, problem.parameter_radius is None, form)
+            model = keep(self.model, ("whitened", form), make)
+            _copy_data(self.model, model)
+        else:
+            problem = self.alternative.problem
+            names = (tuple(problem.coords[dim].tolist()) for dim in ("feature", "constraint"))
+            key = (*names, problem.parameter_radius is None, form)
+            model = _MODELS[key] if key in _MODELS else _MODELS.setdefault(key, make())
+            models.set_data(model, self.posterior)
+        models.set_alternative(model, self.alternative, event, reference)
+        if settings:
+            pm.set_data(settings, model)
+        return model
 
     def event_log_probabilities(self) -> Array:
         """Of each event, by the Gaussians beside the model; -inf if it is impossible."""
         if self.model is not None:
             return event_log_masses(self.model, self.alternative)
-        return self.alternative.events.log_probabilities(self.reference().mean, self.reference().root)
+        return self.alternative.events.log_probabilities(
+            self.reference().mean, self.reference().root
+        )
 
     def starts(self) -> list[Array]:
         """A whitened point inside the set for each chain, one probable event a chain in turn."""
@@ -137,3 +138,11 @@ class Task:
         """Parameters (..., parameter, feature) of whitened ones (..., parameter, axis)."""
         reference = self.reference()
         return reference.mean + np.einsum("pfa,...pa->...pf", reference.root, whitened)
+
+
+def _copy_data(source: pm.Model, target: pm.Model) -> None:
+    """Give a model that was made from another one the present data of that one."""
+    shared = [one.name for one in source.data_vars if one.name in target.named_vars]
+    dims = {dim for name in shared for dim in source.named_vars_to_dims.get(name, ())}
+    values = {name: source[name].get_value() for name in shared}
+    pm.set_data(values, target, coords={dim: source.coords[dim] for dim in dims})

@@ -59,9 +59,7 @@ class Yardstick:
             occupancy = occupied(alternative, drawn).mean(axis=(1, 2))
             error = np.sqrt(occupancy * (1.0 - occupancy) / EXACT_DRAWS)
         exact = np.sort(coordinates(drawn)[:, 0], axis=-1)
-        return cls(
-            alternative, measured.value, measured.standard_error, occupancy, error, exact
-        )
+        return cls(alternative, measured.value, measured.standard_error, occupancy, error, exact)
 
 
 def coordinates(draws: xr.Dataset) -> Array:

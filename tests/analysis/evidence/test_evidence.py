@@ -10,19 +10,15 @@ from scipy.special import expit, log_expit, logsumexp
 
 import bayes_feasible as bf
 from bayes_feasible import models
-from bayes_feasible.analysis.evidence import density as density_module
+from bayes_feasible.alternative.events import Events
 from bayes_feasible.analysis.evidence import scales
-from bayes_feasible.analysis.evidence.density import density
-from bayes_feasible.analysis.evidence.evidence import METHODS, Evidence, Refused, judge, log_error
-from bayes_feasible.analysis.evidence.expansion import (
-    HalfSpaces,
-    Weighted,
-    event_modes,
-    fitted,
-    global_modes,
-    weigh,
-)
+from bayes_feasible.analysis.evidence.evidence import METHODS, Evidence, Refused, log_error
+from bayes_feasible.analysis.evidence.expansion import Weighted, fit, weigh
+from bayes_feasible.analysis.evidence.result import judge_weights
 from bayes_feasible.analysis.samplers.targets import target
+from bayes_feasible.models import density as density_module
+from bayes_feasible.models.density import Density, density
+from bayes_feasible.models.laplace import event_modes, global_modes
 
 FALSE_ALARM = 1e-4  # of every statistical test here, and in all over its cases
 ARMS = np.array([[1.0, 0.2], [0.3, 0.9], [-0.5, 0.8]])
@@ -251,10 +247,10 @@ def test_weights_that_cannot_carry_an_average_are_refused(shape, least, reason):
     weighted = Weighted(log_weights, np.zeros(number, dtype=int), np.ones((number, 1), dtype=bool))
     evidence = Evidence(-1.0, weighted.standard_error, "local", ["only"], np.array([-1.0]))
     if reason is None:
-        judge(evidence, "the set", weighted)
+        judge_weights(evidence, "the set", weighted)
         return
     with pytest.raises(Refused, match=reason) as refusal:
-        judge(evidence, "the set", weighted)
+        judge_weights(evidence, "the set", weighted)
     assert refusal.value.evidence is evidence
 
 
@@ -385,26 +381,13 @@ def test_outliers_against_brute_force():
     assert not agrees(believed.value, np.log(share), error, 1, FALSE_ALARM)
 
 
-def test_modes_within_events_are_those_of_the_other_search(logistic):
-    models.set_data(logistic, logistic_data(PULLS[-44]))
-    alternative = bf.Alternative(logistic_problem(), 0)
-    functions = density(logistic)
-    spaces = HalfSpaces.of(alternative, functions)
-    found = event_modes(functions, spaces, global_modes(functions))
-    for event, [mode] in enumerate(found):
-        reference = models.laplace(logistic, alternative, event)
-        centre = mode.at + np.linalg.solve(mode.curvature, mode.slope)
-        np.testing.assert_allclose(functions.blocks(centre[np.newaxis])[0], reference.mean, 1e-5)
-        assert spaces.contain(mode.at[np.newaxis] + 1e-9 * spaces.normals[event].sum(axis=0))[
-            0, event
-        ]
-
-
 class Correlated:
     """A Gaussian log-density that ties the half-spaces of an event to each other."""
 
     size = 3
     start = np.zeros(3)
+    parameters = np.array([[0], [1]])  # two blocks of one feature, and another coordinate
+    normals, everywhere, blocks = Density.normals, Density.everywhere, Density.blocks
     covariance = np.array([[1.0, 0.7, 0.2], [0.7, 1.5, -0.3], [0.2, -0.3, 0.8]])
     precision = np.linalg.inv(covariance)
 
@@ -420,10 +403,11 @@ class Correlated:
 
 def test_half_spaces_that_are_tied_to_each_other():
     functions = Correlated()
-    spaces = HalfSpaces(np.eye(3)[np.newaxis, :2], np.array([[2.0, 2.5]]))
-    found = event_modes(functions, spaces, global_modes(functions))
-    proposals, _ = fitted(found, spaces, wide=True)
-    drawn = weigh(functions, spaces, proposals, 100_000, np.random.default_rng(1))
+    none = np.array([-1])
+    events = Events(["both"], np.ones((1, 2, 1)), np.array([[2.0, 2.5]]), none, none)
+    found = event_modes(functions, events, global_modes(functions))
+    proposals, _ = fit(functions, found, events, wide=True)
+    drawn = weigh(functions, events, proposals, 100_000, np.random.default_rng(1))
     whole = 0.5 * np.linalg.slogdet(functions.covariance)[1] + 1.5 * np.log(2 * np.pi)
     tied = functions.covariance[:2, :2]
     # the control: as if the two were not tied
@@ -478,5 +462,5 @@ def test_bad_input_is_named(logistic):
     other = bf.Alternative(bf.Problem(np.eye(3), 0.5), 0)
     with pytest.raises(ValueError, match=r"model: expected theta_reward of shape \(3,\)"):
         log_error(logistic, other)
-    with pytest.raises(ValueError, match="alternative: expected an Alternative, got int"):
+    with pytest.raises(TypeError, match="alternative: expected an Alternative, got int"):
         log_error(logistic, 0)

@@ -450,7 +450,7 @@ def figure(ranks: xr.Dataset, false_alarm: float = FALSE_ALARM) -> Any:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    from bayes_feasible.analysis.report.figures import COLOURS, STYLE
+    from bayes_feasible.analysis.report.style import COLOURS, STYLE
 
     curves, verdict = distribution(ranks, false_alarm), judge(ranks, false_alarm)
     with mpl.rc_context(STYLE):

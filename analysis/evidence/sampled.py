@@ -18,7 +18,6 @@ from bayes_feasible.analysis.evidence.result import (
     judge_error,
     judge_weights,
 )
-from bayes_feasible.analysis.evidence.union import union_log_probability
 from bayes_feasible.analysis.samplers import components, mcmc
 from bayes_feasible.analysis.samplers.sample import sample_alternative
 from bayes_feasible.analysis.samplers.tasks import SamplerError, Task
@@ -86,7 +85,7 @@ def by_components(
     # Weights of the whitened forms are relative to the evidence of Laplace's approximation.
     shift = whole.log_integral() - models.laplace(model).log_evidence
     log_probabilities[chosen] = [part.log_probability[0] - shift for part in parts]
-    value, error = union_log_probability(
+    value, error = components.measure_union(
         log_probabilities[chosen],
         [components.inverse_counts(task, part) for part in parts],
         np.array([part.standard_error for part in parts]),

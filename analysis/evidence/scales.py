@@ -6,6 +6,7 @@ distance to the half-space in standard deviations. Far out such an event happens
 was larger than believed: neither a Gaussian nor draws of the scale reach there, but a grid does.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +16,8 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.alternative.events import Events
-from bayes_feasible.analysis.evidence.expansion import FEWEST, PRUNE
-from bayes_feasible.analysis.evidence.union import union_log_probability
+from bayes_feasible.alternative.union import mean_share
+from bayes_feasible.analysis.evidence.expansion import PRUNE
 from bayes_feasible.models.density import Density
 from bayes_feasible.models.laplace import Mode
 from bayes_feasible.models.reference import LOG_2PI
@@ -229,30 +230,30 @@ def measure(
         log_probabilities[event] = sum(
             logsumexp(one.tilted(vectors[b], limits[b])) for b, one in grids.items()
         )
-    top = log_probabilities.max(initial=-np.inf)
-    kept = possible[log_probabilities[possible] > top - PRUNE]
-    if len(kept) == 1:
-        return Measured(min(float(top), 0.0), 0.0, log_probabilities, 1.0)
-    shares = _draw_inverse_counts(grids, events.take(kept), log_probabilities[kept], draws, rng)
-    rest = np.delete(log_probabilities, kept)
-    value, error = union_log_probability(log_probabilities[kept], shares, rest=rest)
-    weights = np.exp(log_probabilities[kept] - logsumexp(log_probabilities[kept]))
-    mean, square = (weights @ [np.mean(one**power) for one in shares] for power in (1, 2))
-    return Measured(min(value, 0.0), error, log_probabilities, float(mean**2 / square))
+    kept = np.flatnonzero(log_probabilities > log_probabilities.max() - PRUNE)
+    near = events.take(kept)
+
+    def count(chosen: NDArray[np.int64]) -> Array:
+        return np.concatenate(
+            [
+                _count_events(grids, near, event, number, rng)
+                for event, number in zip(*np.unique(chosen, return_counts=True), strict=True)
+            ]
+        )
+
+    share = mean_share(count, log_probabilities[kept], rng, draws)
+    value = min(float(logsumexp(log_probabilities[kept])) + math.log(share.value), 0.0)
+    error = share.standard_error / share.value
+    return Measured(value, error, log_probabilities, share.efficiency)
 
 
-def _draw_inverse_counts(
-    grids: dict[int, Grid], events: Events, log_probabilities: Array, draws: int,
-    rng: np.random.Generator,
-) -> list[Array]:  # fmt: skip
-    """Draws from each event, by its share: one over the number of events that contain them."""
-    result = []
-    for event, share in enumerate(np.exp(log_probabilities - logsumexp(log_probabilities))):
-        number = max(round(draws * share), FEWEST)
-        theta = np.zeros((number, *events.vectors.shape[1:]))
-        for b, one in grids.items():
-            theta[:, b] = one.draw(events.vectors[event, b], events.limits[event, b], number, rng)
-        inside = events.contains(theta)
-        inside[:, event] = True
-        result.append(1.0 / inside.sum(axis=1))
-    return result
+def _count_events(
+    grids: dict[int, Grid], events: Events, event: int, draws: int, rng: np.random.Generator
+) -> Array:
+    """For draws given one event, how many events contain them."""
+    theta = np.zeros((draws, *events.vectors.shape[1:]))
+    for b, one in grids.items():
+        theta[:, b] = one.draw(events.vectors[event, b], events.limits[event, b], draws, rng)
+    inside = events.contains(theta)
+    inside[:, event] = True  # its own event counts without asking
+    return inside.sum(axis=1).astype(float)

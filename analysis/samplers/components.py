@@ -6,16 +6,16 @@ posterior given the union, whose probability is :math:`\sum_i P_i \, E_i[1/N]`.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
 import xarray as xr
+from arviz_stats.base import array_stats
 from scipy.special import logsumexp
 
 from bayes_feasible._check import Array
-from bayes_feasible.analysis.evidence.union import union_log_probability
 from bayes_feasible.analysis.samplers import mcmc
 from bayes_feasible.analysis.samplers.bridge import bridge, event_map
 from bayes_feasible.analysis.samplers.tasks import Drawn, SamplerError, Task
@@ -148,7 +148,7 @@ def combine(
     ]  # fmt: skip
     logs = np.array([part.log_probability.mean() for part in parts])
     errors = np.array([part.standard_error for part in parts])
-    value, error = union_log_probability(logs, inverse, errors, rest)
+    value, error = measure_union(logs, inverse, errors, rest)
     measured = {"log_probability": value, "log_probability_standard_error": error}
     attributes = {"compile_seconds": compiling, **_worst(parts), **measured}
     statistics = xr.Dataset(
@@ -165,6 +165,45 @@ def inverse_counts(task: Task, part: Component) -> Array:
     inside = task.alternative.events.contains(part.draws)
     inside[..., part.event] = True  # the event it was drawn from counts without asking
     return 1.0 / inside.sum(axis=-1)
+
+
+def measure_union(
+    log_probabilities: Array,
+    inverse_counts: Sequence[Array],
+    standard_errors: Array | float = 0.0,
+    rest: Array | Sequence[float] = (),
+) -> tuple[float, float]:
+    """Log-probability of a union from chains of its events, and its standard error.
+
+    As `alternative.union.mean_share`, but with the draws of chains, which are not independent.
+
+    Parameters
+    ----------
+    log_probabilities : array (event,)
+    inverse_counts : sequence of arrays (chain, draw), one an event
+        Of each draw of the event, one over the number of events that contain it.
+    standard_errors : array (event,)
+        Of the log-probabilities.
+    rest : array
+        Log-probabilities of events without draws. They lie anywhere between wholly inside the
+        others and wholly apart, so half of each counts, with the error of a uniform share.
+    """
+    top = log_probabilities.max()
+    scale, left = np.exp(log_probabilities - top), np.exp(np.asarray(rest) - top)
+    means = np.array([share.mean() for share in inverse_counts])
+    errors = np.array([_error_of_mean(share) for share in inverse_counts])
+    total = float(np.sum(scale * means) + 0.5 * left.sum())
+    variance = np.sum(scale**2 * (errors**2 + (means * standard_errors) ** 2))
+    variance += np.sum(left**2) / 12.0
+    return float(top + np.log(total)), float(np.sqrt(variance)) / total
+
+
+def _error_of_mean(share: Array) -> float:
+    """Standard error of the mean of 1/N; without any overlap, of one that no draw has shown."""
+    unseen = 0.5 / share.size
+    if np.ptp(share) == 0:
+        return unseen
+    return float(np.hypot(array_stats.mcse(share, method="mean"), unseen))
 
 
 def _thin(task: Task, parts: list[tuple[Component, Array]], chain: int) -> tuple[Array, Any]:

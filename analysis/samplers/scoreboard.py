@@ -580,7 +580,7 @@ def save(
     `scoreboard.nc`, `draws/<sampler>.nc`, and each figure as PNG and SVG; every file appears
     whole or not at all.
     """
-    from bayes_feasible.analysis.report import figures
+    from bayes_feasible.analysis.report import style
     from bayes_feasible.analysis.samplers import figures as scoreboard_figures
 
     (folder / "draws").mkdir(parents=True, exist_ok=True)
@@ -594,5 +594,5 @@ def save(
         for kind in ("png", "svg"):
             paths.append(folder / f"{name}.{kind}")
             with replaced(paths[-1]) as temporary:
-                figures.write(figure, temporary)
+                style.write(figure, temporary)
     return paths

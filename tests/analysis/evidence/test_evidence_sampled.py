@@ -118,8 +118,10 @@ def test_components_are_refused_where_their_chains_are_wrong(spoil, reason, gaus
     statistics = xr.Dataset({"diverging": (("chain", "draw"), np.zeros((4, 1000)))})
     if spoil:
         monkeypatch.setattr(components, "event_map", Spoilt)
-        monkeypatch.setattr(components.mcmc, "trajectory_figures",
-                            lambda _: {"divergences": float(statistics["diverging"].sum())})  # fmt: skip
+        monkeypatch.setattr(
+            components.mcmc, "trajectory_figures",
+            lambda _: {"divergences": float(statistics["diverging"].sum())},
+        )  # fmt: skip
     monkeypatch.setattr(components, "nutpie_event", independent)
     models.set_data(gaussian, posterior)
     if reason is None:

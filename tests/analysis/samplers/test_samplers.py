@@ -1,5 +1,7 @@
 """The samplers of an alternative set: same law as the exact one, same shape of result."""
 
+import gc
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,6 +24,7 @@ from scipy import stats
 import bayes_feasible as bf
 from bayes_feasible import models
 from bayes_feasible.analysis.samplers import components as _components
+from bayes_feasible.analysis.samplers import mcmc
 from bayes_feasible.analysis.samplers import sample as samplers
 from bayes_feasible.analysis.samplers import smc as _smc
 from bayes_feasible.analysis.samplers.sample import SamplerError, sample_alternative
@@ -443,8 +446,19 @@ def test_another_model_with_the_same_posterior_gives_the_same(four_events):
 def test_bad_input(four_events, changes, message):
     posterior, alternative = four_events
     arguments = {"posterior": posterior, "alternative": alternative, "progress": False, **changes}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         sample_alternative(**arguments)
+
+
+def test_models_are_freed_with_their_step_methods(four_events):
+    """A step method refers to its model, so a weak dictionary of them freed neither."""
+    model = models.linear_gaussian(four_events[0])
+    with mcmc.light_functions():
+        step = mcmc.step_method(model, pm.NUTS, {})
+        assert mcmc.step_method(model, pm.NUTS, {}) is step
+    model, step = weakref.ref(model), None
+    gc.collect()
+    assert model() is None
 
 
 # --- Bounded parameters ---

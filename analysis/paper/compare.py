@@ -204,7 +204,6 @@ def contest_claims(
     name: str,
     where: str,
     what: str,
-    command: str,
     note: str = "",
 ) -> list[Claim]:
     """Make a row for each hero against the rivals.
@@ -218,7 +217,7 @@ def contest_claims(
         extra = "" if rows else f"{accuracies(data)}{note}. "
         result = f"{extra}{contest.text()}"
         verdict = f"{contest.verdict()}. {also_simple(data, hero, rivals)}"
-        rows.append(Claim(name.replace("HERO", hero), where, what, result, verdict, command))
+        rows.append(Claim(name.replace("HERO", hero), where, what, result, verdict))
     return rows
 
 

@@ -70,7 +70,6 @@ def dependence_claim(
     heroes: Sequence[str],
     rivals: Sequence[str],
     where: str,
-    command: str,
 ) -> Claim:
     """A row that says whether the outcomes depend on what the paper leaves open."""
     found = comparisons(data, heroes, rivals)
@@ -94,7 +93,6 @@ def dependence_claim(
         "paper's, 1) or only the instances (one, average) change",
         "ahead and behind by three standard errors. " + ". ".join(parts),
         _verdict(matters, turns),
-        command,
     )
 
 

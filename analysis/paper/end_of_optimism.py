@@ -35,7 +35,7 @@ def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Experiment
     ]
 
 
-def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
+def claims(data: Mapping[str, xr.Dataset]) -> list[Claim]:
     """BLFAIPS against its rivals for each angle; how near the optimum; what 50 runs can show."""
     rows: list[Claim] = []
     for alpha in ALPHAS:
@@ -48,16 +48,15 @@ def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
             f"Section 6.1, figure for α = {alpha}",
             f"End of Optimism, α = {alpha}, T = {int(found.time[-1])}, {size(found)}, "
             "all rules on the same noise",
-            command,
         )
     depends = dependence_claim(
         {(f"α = {alpha}", "one instance"): data[f"end_of_optimism_{alpha}"] for alpha in ALPHAS},
-        HEROES, RIVALS, "Section 6.1", command,
+        HEROES, RIVALS, "Section 6.1",
     )  # fmt: skip
-    return [*rows, depends, _near_optimum(data, command), _fifty(data, command)]
+    return [*rows, depends, _near_optimum(data), _fifty(data)]
 
 
-def _near_optimum(data: Mapping[str, xr.Dataset], command: str) -> Claim:
+def _near_optimum(data: Mapping[str, xr.Dataset]) -> Claim:
     parts, short = [], []
     for alpha in ALPHAS:
         found = data[f"end_of_optimism_{alpha}"]
@@ -73,11 +72,10 @@ def _near_optimum(data: Mapping[str, xr.Dataset], command: str) -> Claim:
         f"{'does not hold yet' if max(short) < 0.9 else 'holds in part'} at this budget: the "
         f"theorem is about the limit; efficiency {min(short):.2f} to {max(short):.2f} with the "
         "paper's η",
-        command,
     )
 
 
-def _fifty(data: Mapping[str, xr.Dataset], command: str) -> Claim:
+def _fifty(data: Mapping[str, xr.Dataset]) -> Claim:
     """How large a difference has to be to show in 50 repetitions of right or wrong."""
     parts, hidden, total = [], 0, 0
     for alpha in ALPHAS:
@@ -103,7 +101,6 @@ def _fifty(data: Mapping[str, xr.Dataset], command: str) -> Claim:
         if not hidden
         else f"{'does not hold' if hidden == total else 'holds in part'}: {hidden} of {total} "
         "differences lie within the band that 50 repetitions leave",
-        command,
     )
 
 

@@ -7,6 +7,7 @@ feasible candidate of one draw) is right at that moment, which is less noisy tha
 posterior means give the other recommendation.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -30,10 +31,12 @@ from bayes_feasible.rules.base import Rule
 from bayes_feasible.rules.choose import recommend_drawn
 from bayes_feasible.rules.engine import mean_best
 from bayes_feasible.simulation.simulate import Environment
+from bayes_feasible.simulation.workers import among_others
 
 DRAWS = 16  # posterior draws at a checkpoint: the paper's recommendation, so often
 BLOCK = 10  # replicates in one task
 WRITTEN_BY = 1  # changes when the same settings would give other numbers
+WORTH_PROCESSES = 2_000_000  # rounds
 SMALLER = {"zlib": True, "complevel": 4}
 
 
@@ -193,6 +196,23 @@ def complete(
                 yield piece, _finish(piece, store), False
 
 
+def run_all(work: Callable[[Any], Any], items: Sequence[Any], rounds: int) -> list[Any]:
+    """Do the work on every item, on all cores where the number of rounds is worth it."""
+    cores = os.cpu_count() or 1
+    if rounds < WORTH_PROCESSES or cores == 1 or among_others():
+        return [work(item) for item in items]
+    tasks = [Task(f"run {i}", str(i), partial(work, item)) for i, item in enumerate(items)]
+    found = {task.key: result for task, result in executors.on_processes(tasks, cores)}
+    return [found[task.key] for task in tasks]
+
+
+def child_seeds(seed: np.random.SeedSequence, number: int) -> list[np.random.SeedSequence]:
+    """Derive the seeds of one run as `simulate` does: of rule, rewards, costs and what follows."""
+    return [
+        np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)) for i in range(number)
+    ]
+
+
 def _finish(piece: Piece, store: Store) -> xr.Dataset:
     """Keep a piece as a whole, in the place of its parts."""
     found = piece.join([read_dataset(store.read(task.key)) for task in piece.tasks])
@@ -214,14 +234,10 @@ def watch(study: Experiment, which: int, first: int, number: int) -> Watched:
         for i in range(number):
             # The seeds of `simulate`: of rule, rewards and costs.
             key = (which, first + i) if len(study.instances) > 1 else (first + i,)
-            own, rewards, costs = (
-                np.random.SeedSequence(study.seed, spawn_key=(*key, part)) for part in range(3)
-            )
+            own, rewards, costs = child_seeds(np.random.SeedSequence(study.seed, spawn_key=key), 3)
             rule, world = maker(instance, seed=own), study.environment(instance, rewards, costs)
-            now = 0
-            for t, until in enumerate(times.tolist()):
-                world.play(rule, until - now)
-                now = until
+            for t, rounds in enumerate(np.diff(times, prepend=0).tolist()):
+                world.play(rule, rounds)
                 by_mean[r, i, t] = mean_best(rule._state.candidate_means, rule._geometry.thresholds)
                 with undisturbed():
                     choices[r, i, t] = drawn_answers(

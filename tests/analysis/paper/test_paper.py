@@ -51,11 +51,11 @@ def silent(_text):
 # The table
 
 
-@pytest.mark.parametrize("field", ["name", "where", "what", "result", "verdict", "command"])
-@pytest.mark.parametrize("value", ["", "  ", None, 3])
-def test_every_field_of_a_claim_is_text(field, value):
-    with pytest.raises(ValueError, match=f"{field}: expected some text"):
-        replace(ROW, **{field: value})
+@pytest.mark.parametrize("field", ["name", "where", "what", "result", "verdict"])
+def test_every_field_of_a_claim_is_text(field):
+    for value, error in (("  ", ValueError), (3, TypeError)):
+        with pytest.raises(error, match=f"{field}: expected"):
+            replace(ROW, **{field: value})
 
 
 def test_the_table_in_three_formats(tmp_path):
@@ -328,11 +328,11 @@ def test_what_the_outcome_depends_on_is_told():
         for changed, turned, groups in [dependence.changes(found, name)]
     }
     assert counts == {"criterion": (3, 2, 4), "hero": (2, 1, 4), "instances": (1, 0, 4)}
-    row = dependence.dependence_claim(data, ["slow", "fast"], ["rival"], "Section 0", "make")
+    row = dependence.dependence_claim(data, ["slow", "fast"], ["rival"], "Section 0")
     assert row.verdict == "does not hold: ahead and behind change places with the recommendation, η"
     assert "averaging over instances: 1 of 4 change, 0 from ahead" in row.result
     alone = {("ball", "one instance"): one.sel(rule=["fast", "rival"])}
-    row = dependence.dependence_claim(alone, ["fast"], ["rival"], "Section 0", "make")
+    row = dependence.dependence_claim(alone, ["fast"], ["rival"], "Section 0")
     assert row.verdict == "holds: no comparison changes"
     assert "η" not in row.result
 

@@ -20,6 +20,7 @@ from scipy import integrate, optimize, special, stats
 
 import bayes_feasible as bf
 from bayes_feasible.analysis.paper import (
+    runs,
     theory,
     theory_convergence,
     theory_decay,
@@ -237,7 +238,7 @@ def test_a_long_run_splits_into_its_parts(optimism):
 
 def test_power():
     times = np.array([10.0, 100.0, 1000.0])
-    assert_allclose(theory_convergence.power(times, np.array([7 * times**-0.3])), [0.3])
+    assert_allclose(theory_text.power(times, np.array([7 * times**-0.3])), [0.3])
 
 
 def doubled(value):
@@ -246,8 +247,8 @@ def doubled(value):
 
 @pytest.mark.slow
 def test_parallel_keeps_the_order():
-    assert theory_convergence.parallel(doubled, [1, 2, 3], 10**9) == [2, 4, 6]
-    assert theory_convergence.parallel(doubled, [1, 2, 3], 1) == [2, 4, 6]
+    assert runs.run_all(doubled, [1, 2, 3], 10**9) == [2, 4, 6]
+    assert runs.run_all(doubled, [1, 2, 3], 1) == [2, 4, 6]
 
 
 # Lemmas B.1 to B.5 and G.3
@@ -414,9 +415,9 @@ def test_good_events_by_loops(optimism, short_run):
 
 
 def test_settled():
-    assert theory_events._settled(np.array([True, True])) == 1
-    assert theory_events._settled(np.array([False, True, False, True])) == 4
-    assert theory_events._settled(np.array([True, False])) == 3
+    assert theory_events.settle(np.array([True, True])) == 1
+    assert theory_events.settle(np.array([False, True, False, True])) == 4
+    assert theory_events.settle(np.array([True, False])) == 3
 
 
 def test_horizons():
@@ -533,7 +534,7 @@ def test_what_falls_and_what_does_not():
     size = np.exp(rng.standard_normal((200, 16, 2)))
     fell = {
         last: sum(
-            theory_regret._falls(xr.DataArray(one * [1.0, last], dims=("replicate", "time")))
+            theory_regret.shrinks(xr.DataArray(one * [1.0, last], dims=("replicate", "time")))
             for one in size
         )
         for last in (1.0, 0.1)

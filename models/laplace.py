@@ -46,6 +46,10 @@ def laplace(
     event : int, optional
         Which of `alternative.events`.
 
+    Returns
+    -------
+    Reference
+
     Examples
     --------
     >>> import bayes_feasible as bf

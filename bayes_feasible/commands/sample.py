@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayes_feasible._draws import parameter_names
 from bayes_feasible.commands import _output as output
 from bayes_feasible.commands import _state as state
 from bayes_feasible.files.atomic import write_netcdf
@@ -106,6 +105,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _fields(tree: "xr.DataTree", alternative: "Alternative") -> dict[str, Any]:
     """What the command reports, by name."""
+    from bayes_feasible._draws import parameter_names
     from bayes_feasible.analysis.samplers.yardstick import convergence, coordinates, occupied
 
     draws = tree["posterior"].to_dataset()

@@ -161,7 +161,7 @@ def test_a_signal_stops_it_and_it_says_how_to_go_on(tmp_path, number, code):
     assert 2 <= kept < total
     assert errors == (
         f"bayes-feasible study: interrupted: {kept} of {total} parts are finished and kept in "
-        f"{folder}; the same command again goes on from there\n"
+        f"{folder}; run the same command again to resume\n"
     )
     assert not session(process.pid)
     process = start(specification, folder, "--workers", 1)

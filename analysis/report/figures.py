@@ -320,7 +320,7 @@ def _curves(axes: Axes, summary: xr.Dataset, name: str) -> None:
         )  # fmt: skip
         if f"{name}_lower" in one:
             low, high = one[f"{name}_lower"], one[f"{name}_upper"]
-            axes.fill_between(one.time, low, high, color=style["color"], alpha=0.13, linewidth=0)
+            axes.fill_between(one.time, low, high, color=style["color"], alpha=0.1, linewidth=0)
 
 
 def _label(axes: Axes, title: str, ylabel: str, **limits: Any) -> None:

@@ -308,11 +308,11 @@ def test_what_the_outcome_depends_on_is_told():
         for changed, turned, groups in [dependence.changes(found, name)]
     }
     assert counts == {"criterion": (3, 2, 4), "hero": (2, 1, 4), "instances": (1, 0, 4)}
-    row = dependence.dependence_claim(data, ["slow", "fast"], ["rival"], "Section 0")
+    row = dependence.dependence_claim(data, "Section 0", heroes=["slow", "fast"], rivals=["rival"])
     assert row.verdict == "does not hold: ahead and behind change places with the recommendation, η"
     assert "averaging over instances: 1 of 4 change, 0 from ahead" in row.result
     alone = {("ball", "one instance"): one.sel(rule=["fast", "rival"])}
-    row = dependence.dependence_claim(alone, ["fast"], ["rival"], "Section 0")
+    row = dependence.dependence_claim(alone, "Section 0", heroes=["fast"], rivals=["rival"])
     assert row.verdict == "holds: no comparison changes"
     assert "η" not in row.result
 
@@ -692,7 +692,7 @@ def test_efficiencies_of_the_reference():
         RIVALS[0]: 0.02, RIVALS[1]: 0.02,
     }  # fmt: skip
     for rule in expected:
-        found = compare.estimate(data, rule, end_of_optimism.EFFICIENCY)
+        found = compare.estimate(data, rule, compare.EFFICIENCY)
         # A control: of another rule's number none would pass.
         near = {e for e in expected.values() if abs(found.value - e) < 0.03 + 3 * found.error}
         assert near == {expected[rule]}, rule

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from helpers import files
 from scipy.special import log_ndtr, logsumexp
 
 import bayes_feasible as bf
@@ -49,15 +50,6 @@ RESULTS = ["manifest.json", "optimum.nc", "parts", "results.nc", "specification.
 
 def changed(**changes):
     return copy.deepcopy(SMALL) | changes
-
-
-def files(folder):
-    """Every file of a folder and its content."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 @pytest.fixture(autouse=True)

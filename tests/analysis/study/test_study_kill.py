@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import files
 
 from bayes_feasible.analysis.study import executors, parts, study
 from bayes_feasible.analysis.study.specification import read
@@ -27,15 +28,6 @@ instance = {{ name = "end_of_optimism", alpha = 0.3 }}
 {RULES}
 """
 PARTS = 24
-
-
-def files(folder):
-    """Every file of a folder and its content."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def finished(folder):

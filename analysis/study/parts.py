@@ -23,6 +23,7 @@ from bayes_feasible.analysis.study.specification import RuleChoice, Specificatio
 from bayes_feasible.files.atomic import netcdf_bytes
 from bayes_feasible.files.documents import to_document
 from bayes_feasible.instance import Instance
+from bayes_feasible.simulation import streams
 from bayes_feasible.simulation.simulate import Replicate, run_replicates
 
 if TYPE_CHECKING:
@@ -134,10 +135,8 @@ class Work:
                 f"this worker has bayes_feasible {bayes_feasible.__version__}, "
                 f"the study runs with {self.version}"
             )
-        seeds = [
-            np.random.SeedSequence(self.seed, spawn_key=(self.part.first + i,))
-            for i in range(self.part.size)
-        ]
+        part = self.part
+        seeds = streams.replicates(self.seed, range(part.first, part.first + part.size))
         times = np.array(self.checkpoints, dtype=np.int64)
         return run_replicates(self.instance, self.rule.name, self.rule.maker, times, seeds)
 

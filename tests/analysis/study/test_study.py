@@ -20,9 +20,8 @@ import xarray as xr
 from scipy.special import log_ndtr, logsumexp
 
 import bayes_feasible as bf
-from bayes_feasible.analysis.study import curves, executors, optimum, parts, study
+from bayes_feasible.analysis.study import curves, optimum, parts, study
 from bayes_feasible.analysis.study import folder as study_folder
-from bayes_feasible.analysis.study.executors import Unfinished
 from bayes_feasible.analysis.study.parts import Part, Work, cut
 from bayes_feasible.analysis.study.specification import parse
 from bayes_feasible.files.atomic import replaced
@@ -148,9 +147,9 @@ def test_the_same_bytes_with_any_number_of_processes(tmp_path, undisturbed, work
 
 
 def test_large_work_gets_processes_of_its_own(tmp_path, undisturbed, monkeypatch):
-    monkeypatch.setattr(study, "WORTH_PROCESSES", 0)
-    monkeypatch.setattr(study.executors, "here", None)
-    monkeypatch.setattr(study.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(pool, "WORTH_PROCESSES", 0)
+    monkeypatch.setattr(pool, "run_here", None)
+    monkeypatch.setattr(pool.os, "cpu_count", lambda: 2)
     run(SMALL, tmp_path)
     assert files(tmp_path) == undisturbed
 
@@ -171,7 +170,7 @@ def test_an_existing_dask_cluster(tmp_path, undisturbed):
 
 
 def test_a_scheduler_that_does_not_answer_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(executors, "PATIENCE", 0.3)
+    monkeypatch.setattr(pool, "PATIENCE", 0.3)
     with pytest.raises(ValueError, match="dask: no scheduler answers at 'tcp:/"):
         run(SMALL, tmp_path, dask="tcp://127.0.0.1:9")
 
@@ -189,14 +188,14 @@ def test_a_finished_study_is_not_computed_again(finished, undisturbed, monkeypat
 @pytest.mark.parametrize("count", [0, 1, 5])
 def test_interrupted_and_resumed(tmp_path, undisturbed, monkeypatch, count):
     def interrupted(work):
-        for i, result in enumerate(executors_here(work)):
+        for i, result in enumerate(run_here(work)):
             if i == count:
                 raise KeyboardInterrupt
             yield result
 
-    executors_here = executors.here
+    run_here = pool.run_here
     with monkeypatch.context() as patch:
-        patch.setattr(executors, "here", interrupted)
+        patch.setattr(pool, "run_here", interrupted)
         with pytest.raises(KeyboardInterrupt, match=f"{count} of 6 parts are finished"):
             run(SMALL, tmp_path)
     assert len(list((tmp_path / "parts").iterdir())) == count
@@ -207,15 +206,15 @@ def test_interrupted_and_resumed(tmp_path, undisturbed, monkeypatch, count):
 
 def test_ctrl_c_that_is_lost_in_a_callback(tmp_path, undisturbed, monkeypatch):
     def losing(work):
-        for i, result in enumerate(executors_here(work)):
+        for i, result in enumerate(run_here(work)):
             if i == 2:
                 with contextlib.suppress(KeyboardInterrupt):
                     signal.raise_signal(signal.SIGINT)
             yield result
 
-    executors_here, handler = executors.here, signal.getsignal(signal.SIGINT)
+    run_here, handler = pool.run_here, signal.getsignal(signal.SIGINT)
     with monkeypatch.context() as patch:
-        patch.setattr(executors, "here", losing)
+        patch.setattr(pool, "run_here", losing)
         with pytest.raises(KeyboardInterrupt, match="2 of 6 parts are finished"):
             run(SMALL, tmp_path)
     assert signal.getsignal(signal.SIGINT) is handler
@@ -225,16 +224,16 @@ def test_ctrl_c_that_is_lost_in_a_callback(tmp_path, undisturbed, monkeypatch):
 
 def test_ctrl_c_that_compiled_code_turns_into_an_error(tmp_path, undisturbed, monkeypatch):
     def stopped(work, interrupted):
-        yield next(executors_here(work))
+        yield next(run_here(work))
         if interrupted:
             with contextlib.suppress(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
         raise SystemError("a result with an exception set")
 
-    executors_here = executors.here
+    run_here = pool.run_here
     for interrupted, error in ((True, KeyboardInterrupt), (False, SystemError)):
         with monkeypatch.context() as patch:
-            patch.setattr(executors, "here", partial(stopped, interrupted=interrupted))
+            patch.setattr(pool, "run_here", partial(stopped, interrupted=interrupted))
             with pytest.raises(error):
                 run(SMALL, tmp_path)
     run(SMALL, tmp_path)
@@ -427,6 +426,8 @@ import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, ({largest + 500}, resource.RLIM_INFINITY))
 from bayes_feasible.analysis.study import parts
 from bayes_feasible.analysis.study import study
+from bayes_feasible.simulation import pool
+from bayes_feasible.simulation.pool import Unfinished
 parts.ROUNDS = 3000
 try:
     study.study({SMALL!r}, sys.argv[1], only_results=True, progress=False)
@@ -461,7 +462,7 @@ def test_a_worker_process_that_dies_is_replaced(monkeypatch):
         _workers.subprocess, "Popen", lambda *a, **k: made.append(POPEN(*a, **k)) or made[-1]
     )
     found = []
-    for i, (part, _) in enumerate(executors.on_processes(works(), 2)):
+    for i, (part, _) in enumerate(pool.run([(work.part, work) for work in works()], 2)):
         found.append(part)
         if i in (0, 3):
             next(process for process in made if process.poll() is None).kill()
@@ -490,7 +491,7 @@ class Mistaken(Work):
 def test_workers_that_always_die_end_the_study(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(study.Work, "of", Fatal.of)
-        patch.setattr(executors, "ATTEMPTS", 2)
+        patch.setattr(pool, "ATTEMPTS", 2)
         message = "replicates 0 to 1: 2 worker processes died of it.*0 of 6 parts"
         with pytest.raises(Unfinished, match=message):
             run(SMALL, tmp_path, workers=2)
@@ -500,7 +501,7 @@ def test_workers_that_always_die_end_the_study(tmp_path, monkeypatch):
 def test_a_mistake_in_a_worker_is_raised():
     wanted = parse(SMALL)
     with pytest.raises(ZeroDivisionError, match="mistake"):
-        list(executors.on_processes([Mistaken.of(wanted, part) for part in cut(wanted)], 2))
+        list(pool.run([(part, Mistaken.of(wanted, part)) for part in cut(wanted)], 2))
 
 
 def test_a_worker_of_another_version_is_refused(monkeypatch):

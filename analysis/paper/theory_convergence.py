@@ -10,9 +10,7 @@ polynomial factor (of order :math:`\log T`). The first over :math:`T \Gamma` is 
 the pulls, which has to tend to 1.
 """
 
-import os
 from collections.abc import Sequence
-from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -34,30 +32,25 @@ from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism
 from bayes_feasible.rate.rate import optimal_rate
 from bayes_feasible.rules.catalogue import BLFAIPS
+from bayes_feasible.simulation import pool, streams
 from bayes_feasible.simulation.simulate import Environment
-from bayes_feasible.simulation.workers import Workers, among_others
 
 TIMES = (2000, 10_000, 100_000, 1_000_000, 10_000_000)
-WORTH_PROCESSES = 2_000_000  # rounds
 PARTS = ("log_error", "at_mean", "at_truth", "log_error_scaled")
 
 
 def parallel(work: Any, items: Sequence[Any], rounds: int) -> list[Any]:
-    """`work` on every item, on all cores where the number of rounds is worth it."""
-    if rounds < WORTH_PROCESSES or (os.cpu_count() or 1) == 1 or among_others():
-        return [work(item) for item in items]
-    with closing(Workers(os.cpu_count() or 1)) as workers:
-        futures = [workers.submit(partial(work, item)) for item in items]
-        return [future.result() for future in futures]
+    """Do `work` on every item, on all cores where the number of rounds is worth it."""
+    tasks = [partial(work, item) for item in items]
+    found = dict(pool.run(tasks, pool.choose_executor(tasks, rounds)))
+    return [found[task] for task in tasks]
 
 
 def one_run(
     instance: Instance, eta: Any, times: Sequence[int], seed: np.random.SeedSequence
 ) -> Array:
     """The parts of a run's error, over (time, part); see `PARTS`."""
-    own, noise, costs, errors = (
-        np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)) for i in range(4)
-    )
+    own, noise, costs, errors, _ = streams.split(seed)
     rule, environment = BLFAIPS(instance, seed=own, eta=eta), Environment(instance, noise, costs)
     problem, best = instance.problem, instance.best
     alternative, rng = Alternative(problem, best), np.random.default_rng(errors)

@@ -21,6 +21,7 @@ from bayes_feasible.instance import Instance
 from bayes_feasible.rules.catalogue import BLFAIPS
 from bayes_feasible.rules.choose import World, drawn_loss, hedge, leader_or_random, pick
 from bayes_feasible.rules.engine import NOBODY, draw_alternative, inner, learn
+from bayes_feasible.simulation import streams
 
 # Sums over rounds, by arm: what the draw of the rule would gain, what a draw gains on average,
 # the same about the truth instead of the posterior mean, and given that the true best is not best.
@@ -138,9 +139,7 @@ def watch(
         `arm`) and `time`: sums over the rounds so far, see `BY_ARM` and `SCALARS`.
     """
     problem = instance.problem
-    own, noise, costs, _, extra = (
-        np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)) for i in range(5)
-    )
+    own, noise, costs, _, extra = streams.split(seed)
     rule = BLFAIPS(instance, seed=own, eta=eta)
     geo = rule._geometry
     theta = np.vstack([instance.theta_reward, instance.theta_cost])

@@ -1,13 +1,13 @@
 """Run tasks: in this process, on local processes, on a Dask cluster, or on a user's executor.
 
-A task is a callable without arguments, under a key. `run` yields each key with its result as soon
-as it is there, in any order. Results do not depend on where they were computed.
+A task is a callable without arguments. `run` yields each task with its result as soon as that is
+there, in any order. Results do not depend on where they were computed.
 """
 
 import os
 import pickle
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing, contextmanager
 from typing import Any
@@ -22,27 +22,28 @@ AHEAD = 2  # tasks handed out for each worker
 DASK_AHEAD = 64  # and at least so many on a cluster, which may grow when it sees them
 PATIENCE = 20  # seconds for a scheduler to answer
 
-Task = tuple[Any, Callable[[], Any]]
-Results = Generator[tuple[Any, Any]]
+Task = Callable[[], Any]
+Results = Generator[tuple[Any, Any]]  # each task with its result
 
 
 class Unfinished(RuntimeError):
     """Work that had to stop; what is finished is kept."""
 
 
-def run(tasks: Iterable[Task], executor: Any = False) -> Results:
+def run(tasks: Sequence[Task], executor: Any = False) -> Results:
     """Run tasks, and close everything that was started when the caller stops listening.
 
     Parameters
     ----------
-    tasks : pairs of a key and a callable without arguments
+    tasks : sequence of callables without arguments
+        Their `str` names them in messages.
     executor : False, int, str or object with `submit`
         This process; so many local processes; a Dask scheduler's address, or "local:N" for N
         processes of a Dask cluster of our own; or the user's executor.
 
     Yields
     ------
-    key, result
+    task, result
 
     Raises
     ------
@@ -52,8 +53,8 @@ def run(tasks: Iterable[Task], executor: Any = False) -> Results:
     Examples
     --------
     >>> from functools import partial
-    >>> dict(run([("nine", partial(pow, 3, 2)), ("eight", partial(pow, 2, 3))]))
-    {'nine': 9, 'eight': 8}
+    >>> [result for task, result in run([partial(pow, 3, 2), partial(pow, 2, 3)])]
+    [9, 8]
     """
     if executor is False:
         return run_here(tasks)
@@ -64,7 +65,7 @@ def run(tasks: Iterable[Task], executor: Any = False) -> Results:
     return run_on_executor(tasks, executor)
 
 
-def choose_executor(tasks: list[Task], rounds: float) -> Any:
+def choose_executor(tasks: Sequence[Task], rounds: float) -> Any:
     """All cores for work that is worth it and can be sent to another process, or else False."""
     cores = min(os.cpu_count() or 1, len(tasks))
     if rounds < WORTH_PROCESSES or cores <= 1 or among_others():
@@ -76,50 +77,50 @@ def choose_executor(tasks: list[Task], rounds: float) -> Any:
     return cores
 
 
-def run_here(tasks: Iterable[Task]) -> Results:
+def run_here(tasks: Sequence[Task]) -> Results:
     """Run one task after the other in this process."""
-    for key, task in tasks:
-        yield key, task()
+    for task in tasks:
+        yield task, task()
 
 
-def run_on_executor(tasks: Iterable[Task], executor: Any) -> Results:
+def run_on_executor(tasks: Sequence[Task], executor: Any) -> Results:
     """Run on anything with `submit`, whose futures need no more than `result` and `cancel`."""
-    futures = [(key, executor.submit(task)) for key, task in tasks]
+    futures = [(task, executor.submit(task)) for task in tasks]
     try:
-        for key, future in futures:
-            yield key, future.result()
+        for task, future in futures:
+            yield task, future.result()
     finally:
         for _, future in futures:
             future.cancel()
 
 
-def run_on_processes(tasks: Iterable[Task], workers: int) -> Results:
+def run_on_processes(tasks: Sequence[Task], workers: int) -> Results:
     """Run on local processes; if one dies, its task is run again."""
     waiting = deque(tasks)
     running: dict[Future[Any], Task] = {}
-    deaths: Counter[Any] = Counter()
+    deaths: Counter[int] = Counter()
     with closing(Workers(workers)) as processes:
         while waiting or running:
             while waiting and len(running) < AHEAD * workers:
-                each = waiting.popleft()
-                running[processes.submit(each[1])] = each
+                task = waiting.popleft()
+                running[processes.submit(task)] = task
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                key, task = running.pop(future)
+                task = running.pop(future)
                 try:
                     result = future.result()
                 except WorkerDied as error:
-                    deaths[key] += 1
-                    if deaths[key] == ATTEMPTS:
+                    deaths[id(task)] += 1
+                    if deaths[id(task)] == ATTEMPTS:
                         raise Unfinished(
-                            f"{key}: {ATTEMPTS} worker processes died of it; the system "
+                            f"{task}: {ATTEMPTS} worker processes died of it; the system "
                             f"may have run out of memory ({error})"
                         ) from error
-                    waiting.appendleft((key, task))
+                    waiting.appendleft(task)
                 else:
-                    yield key, result
+                    yield task, result
 
 
-def run_on_dask(tasks: Iterable[Task], address: str) -> Results:
+def run_on_dask(tasks: Sequence[Task], address: str) -> Results:
     """Run on a Dask cluster, which gives the work of a dead worker to another."""
     from distributed import as_completed
 
@@ -131,24 +132,24 @@ def run_on_dask(tasks: Iterable[Task], address: str) -> Results:
             while waiting or running:
                 ahead = max(DASK_AHEAD, AHEAD * sum(client.nthreads().values()))
                 while waiting and len(running) < ahead:
-                    key, task = waiting.popleft()
+                    task = waiting.popleft()
                     future = client.submit(task, retries=ATTEMPTS, pure=False)
-                    running[future.key] = future, key
+                    running[future.key] = future, task
                     completed.add(future)
                 future = next(completed)
-                _, key = running.pop(future.key)
-                yield key, _dask_result(future, key)
+                _, task = running.pop(future.key)
+                yield task, _dask_result(future, task)
         finally:
             client.cancel([future for future, _ in running.values()])
 
 
-def _dask_result(future: Any, key: Any) -> Any:
+def _dask_result(future: Any, task: Task) -> Any:
     from distributed import KilledWorker
 
     try:
         return future.result()
     except KilledWorker as error:
-        raise Unfinished(f"{key}: the Dask workers that took it died ({error})") from error
+        raise Unfinished(f"{task}: the Dask workers that took it died ({error})") from error
     finally:
         future.release()
 

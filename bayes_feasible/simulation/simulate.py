@@ -110,17 +110,19 @@ def simulate(
     for name, factory in rules.items():  # compiles, once for all workers, and finds mistakes
         _replicate(instance, name, factory, np.ones(1, dtype=np.int64), seeds[0])
     size = _chunk(replicates, horizon)
-    tasks = [
-        ((name, first), partial(
-            run_replicates, instance, name, rules[name], times, seeds[first : first + size]
-        ))
+    tasks = {
+        partial(run_replicates, instance, name, rules[name], times, seeds[first : first + size]): (
+            name,
+            first,
+        )
         for first in range(0, replicates, size)
         for name in rules  # last, so that an interruption leaves whole replicates
-    ]  # fmt: skip
+    }
     if executor is None:
-        executor = pool.choose_executor(tasks, horizon * replicates * len(rules))
+        executor = pool.choose_executor(list(tasks), horizon * replicates * len(rules))
     finished: dict[str, dict[int, Replicate]] = {name: {} for name in rules}
-    for (name, first), batch in _run(tasks, executor, progress):
+    for task, batch in _run(list(tasks), executor, progress):
+        name, first = tasks[task]
         finished[name].update(enumerate(batch, first))
     return _dataset(instance, finished, times, replicates, seed)
 

@@ -157,7 +157,7 @@ def test_ranks_have_labels_a_table_and_a_picture(exact_ranks):
     assert axes.get_title(loc="left") == "calibrated"
     assert len(axes.lines) == found.sizes["quantity"]
     assert found["true_event"].dims == ("replication", "event")
-    assert list(found.event.values) == bf.Alternative(problem(), 0).events
+    assert list(found.event.values) == bf.Alternative(problem(), 0).events.names
 
 
 def test_ties_are_broken_evenly():

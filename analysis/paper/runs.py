@@ -7,7 +7,6 @@ feasible candidate of one draw) is right at that moment, which is less noisy tha
 posterior means give the other recommendation.
 """
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -22,7 +21,6 @@ from numba import njit
 from tqdm import tqdm
 
 from bayes_feasible._interrupt import undisturbed
-from bayes_feasible.analysis.study import executors
 from bayes_feasible.analysis.study.store import Store, Task, key_of, read_dataset
 from bayes_feasible.files.documents import to_document
 from bayes_feasible.instance import Instance
@@ -30,13 +28,12 @@ from bayes_feasible.rate.rate import optimal_rate, smallest_exponents
 from bayes_feasible.rules.base import Rule
 from bayes_feasible.rules.choose import recommend_drawn
 from bayes_feasible.rules.engine import mean_best
+from bayes_feasible.simulation import pool, streams
 from bayes_feasible.simulation.simulate import Environment
-from bayes_feasible.simulation.workers import among_others
 
 DRAWS = 16  # posterior draws at a checkpoint: the paper's recommendation, so often
 BLOCK = 10  # replicates in one task
 WRITTEN_BY = 1  # changes when the same settings would give other numbers
-WORTH_PROCESSES = 2_000_000  # rounds
 SMALLER = {"zlib": True, "complevel": 4}
 
 
@@ -149,7 +146,7 @@ def complete(
             piece.prepare()
         if not left[piece.name]:
             yield piece, _finish(piece, store), False
-    results = executors.on_processes(tasks, workers) if workers else executors.here(tasks)
+    results = pool.run(tasks, workers or False)
     with closing(results), tqdm(total=len(tasks), disable=not progress, unit="task") as bar:
         for task, result in results:
             store.keep(task, result)
@@ -162,19 +159,9 @@ def complete(
 
 def run_all(work: Callable[[Any], Any], items: Sequence[Any], rounds: int) -> list[Any]:
     """Do the work on every item, on all cores where the number of rounds is worth it."""
-    cores = os.cpu_count() or 1
-    if rounds < WORTH_PROCESSES or cores == 1 or among_others():
-        return [work(item) for item in items]
-    tasks = [Task(f"run {i}", str(i), partial(work, item)) for i, item in enumerate(items)]
-    found = {task.key: result for task, result in executors.on_processes(tasks, cores)}
-    return [found[task.key] for task in tasks]
-
-
-def child_seeds(seed: np.random.SeedSequence, number: int) -> list[np.random.SeedSequence]:
-    """Derive the seeds of one run as `simulate` does: of rule, rewards, costs and what follows."""
-    return [
-        np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)) for i in range(number)
-    ]
+    tasks = [partial(work, item) for item in items]
+    found = dict(pool.run(tasks, pool.choose_executor(tasks, rounds)))
+    return [found[task] for task in tasks]
 
 
 def _finish(piece: Piece, store: Store) -> xr.Dataset:
@@ -202,9 +189,8 @@ def watch(study: Experiment, which: int, first: int, number: int) -> xr.Dataset:
     pulls = np.empty((*shape, len(problem.arms)), np.int64)
     for r, maker in enumerate(study.rules.values()):
         for i in range(number):
-            # The seeds of `simulate`: of rule, rewards and costs.
             key = (which, first + i) if len(study.instances) > 1 else (first + i,)
-            own, rewards, costs = child_seeds(np.random.SeedSequence(study.seed, spawn_key=key), 3)
+            own, rewards, costs, *_ = streams.split(streams.child(study.seed, *key))
             rule, world = maker(instance, seed=own), study.environment(instance, rewards, costs)
             for t, rounds in enumerate(np.diff(times, prepend=0).tolist()):
                 world.play(rule, rounds)

@@ -7,7 +7,7 @@ bits as an undisturbed one, wherever the parts were computed.
 
 import os
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -23,8 +23,7 @@ import bayes_feasible
 from bayes_feasible import _check
 from bayes_feasible._interrupt import heeded
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.analysis.study import executors, optimum
-from bayes_feasible.analysis.study.executors import Result, Unfinished
+from bayes_feasible.analysis.study import optimum
 from bayes_feasible.analysis.study.folder import FIGURES, StudyFolder
 from bayes_feasible.analysis.study.parts import Part, cut, from_bytes
 from bayes_feasible.analysis.study.specification import Checks, Specification, specified
@@ -32,9 +31,10 @@ from bayes_feasible.analysis.study.store import digest, hash_bytes, key_of, read
 from bayes_feasible.files.documents import to_document
 from bayes_feasible.files.lock import locked_folder
 from bayes_feasible.posterior import Posterior
+from bayes_feasible.simulation import pool, streams
+from bayes_feasible.simulation.pool import Unfinished
 from bayes_feasible.simulation.simulate import Environment, Replicate, _dataset, _replicate, _start
 
-WORTH_PROCESSES = 4_000_000  # rounds still to do: a process takes a second or two to start
 TIMINGS = ("seconds", "compile_seconds", "ess_per_second")  # of samplers, never twice the same
 VERDICT_CODE = (
     "analysis.study.convergence",
@@ -164,7 +164,7 @@ def study(
     wanted = specified(specification)
     workers = None if workers is None else _check.count("workers", workers)
     if dask is not None:
-        executors.check_dask(dask)
+        pool.check_dask(dask)
         if workers is not None:
             raise ValueError("workers: a Dask cluster has its own; give workers or dask, not both")
     if restart and extend:
@@ -211,9 +211,9 @@ def _compute(
     if not missing:
         return 0
     rounds = wanted.horizon * sum(part.size for part in missing)
-    if dask is None or executors.local_workers(dask) is not None:
+    if dask is None or pool.local_workers(dask) is not None:
         _compile(wanted, {part.rule for part in missing}, show)
-    results = _executor(missing, rounds, workers, dask)
+    results = pool.run(missing, _executor(missing, rounds, workers, dask))
     total = wanted.horizon * wanted.replicates * len(wanted.rules)
     with closing(results), _bar("study", total, "round", show, total - rounds) as bar:
         for part, replicates in results:
@@ -222,16 +222,13 @@ def _compute(
     return len(missing)
 
 
-def _executor(
-    work: list[Part], rounds: int, workers: int | None, dask: str | None
-) -> Generator[Result]:
+def _executor(parts: list[Part], rounds: int, workers: int | None, dask: str | None) -> Any:
+    """Where to compute the parts, as `pool.run` takes it."""
     if dask is not None:
-        return executors.on_dask(work, dask)
+        return dask
     if workers is None:
-        workers = min(os.cpu_count() or 1, len(work)) if rounds > WORTH_PROCESSES else 1
-    if workers == 1:
-        return executors.here(work)
-    return executors.on_processes(work, workers)
+        return pool.choose_executor(parts, rounds)
+    return False if workers == 1 else workers
 
 
 def _compile(wanted: Specification, rules: set[str], show: bool) -> None:
@@ -383,9 +380,7 @@ def posteriors(
     >>> {time: posterior.pulls for time, posterior in posteriors(wanted, "Oracle", [10, 100])}
     {10: 10, 100: 100}
     """
-    own, rewards, costs = (
-        np.random.SeedSequence(wanted.seed, spawn_key=(replicate, i)) for i in range(3)
-    )
+    own, rewards, costs, *_ = streams.split(streams.child(wanted.seed, replicate))
     rule = _start(name, wanted.rule(name).maker, wanted.instance, own)
     environment = Environment(wanted.instance, rewards, costs)
     for before, time in pairwise([0, *times]):

@@ -11,8 +11,8 @@ import pytest
 import bayes_feasible as bf
 from bayes_feasible import cli
 from bayes_feasible.analysis.study import specification, study
-from bayes_feasible.analysis.study.executors import Unfinished
 from bayes_feasible.rate import rate
+from bayes_feasible.simulation.pool import Unfinished
 
 COMMAND = str(Path(sys.executable).with_name("bayes-feasible"))
 

@@ -21,15 +21,16 @@ from helpers import files
 from scipy.special import log_ndtr, logsumexp
 
 import bayes_feasible as bf
-from bayes_feasible.analysis.study import curves, executors, optimum, parts, study
+from bayes_feasible.analysis.study import curves, optimum, parts, study
 from bayes_feasible.analysis.study import folder as study_folder
-from bayes_feasible.analysis.study.executors import Unfinished
 from bayes_feasible.analysis.study.parts import cut
 from bayes_feasible.analysis.study.specification import parse
 from bayes_feasible.analysis.study.store import hash_bytes
 from bayes_feasible.files.atomic import write_bytes
 from bayes_feasible.files.lock import locked_folder
+from bayes_feasible.simulation import pool
 from bayes_feasible.simulation import workers as _workers
+from bayes_feasible.simulation.pool import Unfinished
 
 REFERENCE = {0.1: 0.00113559, 0.2: 0.00415741, 0.3: 0.00861884}  # from a semidefinite program
 SMALL = {
@@ -140,9 +141,9 @@ def test_the_same_bytes_with_any_number_of_processes(tmp_path, undisturbed, work
 
 
 def test_large_work_gets_processes_of_its_own(tmp_path, undisturbed, monkeypatch):
-    monkeypatch.setattr(study, "WORTH_PROCESSES", 0)
-    monkeypatch.setattr(study.executors, "here", None)
-    monkeypatch.setattr(study.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(pool, "WORTH_PROCESSES", 0)
+    monkeypatch.setattr(pool, "run_here", None)
+    monkeypatch.setattr(pool.os, "cpu_count", lambda: 2)
     run(SMALL, tmp_path)
     assert files(tmp_path) == undisturbed
 
@@ -163,7 +164,7 @@ def test_an_existing_dask_cluster(tmp_path, undisturbed):
 
 
 def test_a_scheduler_that_does_not_answer_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(executors, "PATIENCE", 0.3)
+    monkeypatch.setattr(pool, "PATIENCE", 0.3)
     with pytest.raises(ValueError, match="dask: no scheduler answers at 'tcp:/"):
         run(SMALL, tmp_path, dask="tcp://127.0.0.1:9")
 
@@ -200,17 +201,17 @@ def garble():
 )
 def test_an_interrupted_study_resumes(tmp_path, undisturbed, monkeypatch, count, stop):
     def interrupted(work, stop):
-        for i, result in enumerate(executors_here(work)):
+        for i, result in enumerate(run_here(work)):
             if i == count:
                 stop()
             yield result
 
-    executors_here, handler = executors.here, signal.getsignal(signal.SIGINT)
+    run_here, handler = pool.run_here, signal.getsignal(signal.SIGINT)
     with monkeypatch.context() as patch:
-        patch.setattr(executors, "here", partial(interrupted, stop=partial(divmod, 1, 0)))
+        patch.setattr(pool, "run_here", partial(interrupted, stop=partial(divmod, 1, 0)))
         with pytest.raises(ZeroDivisionError):  # the control: other errors stay what they are
             run(changed(seed=6), tmp_path / "other")
-        patch.setattr(executors, "here", partial(interrupted, stop=stop))
+        patch.setattr(pool, "run_here", partial(interrupted, stop=stop))
         with pytest.raises(KeyboardInterrupt, match=f"{count} of 6 parts are finished"):
             run(SMALL, tmp_path / "study")
     assert signal.getsignal(signal.SIGINT) is handler
@@ -400,6 +401,8 @@ import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, ({largest + 500}, resource.RLIM_INFINITY))
 from bayes_feasible.analysis.study import parts
 from bayes_feasible.analysis.study import study
+from bayes_feasible.simulation import pool
+from bayes_feasible.simulation.pool import Unfinished
 parts.ROUNDS = 3000
 try:
     study.study({SMALL!r}, sys.argv[1], only_results=True, progress=False)
@@ -439,7 +442,7 @@ def test_a_worker_process_that_dies_is_replaced(monkeypatch):
         _workers.subprocess, "Popen", lambda *a, **k: made.append(POPEN(*a, **k)) or made[-1]
     )
     found = []
-    for i, (part, _) in enumerate(executors.on_processes(works(), 2)):
+    for i, (part, _) in enumerate(pool.run(works(), 2)):
         found.append(part)
         if i in (0, 3):
             next(process for process in made if process.poll() is None).kill()
@@ -452,7 +455,7 @@ def test_a_worker_process_that_dies_is_replaced(monkeypatch):
 def test_workers_that_always_die_end_the_study(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(study, "cut", lambda wanted: works(die))
-        patch.setattr(executors, "ATTEMPTS", 2)
+        patch.setattr(pool, "ATTEMPTS", 2)
         message = "replicates 0 to 1: 2 worker processes died of it.*0 of 6 parts"
         with pytest.raises(Unfinished, match=message):
             run(SMALL, tmp_path, workers=2)
@@ -461,7 +464,7 @@ def test_workers_that_always_die_end_the_study(tmp_path, monkeypatch):
 
 def test_a_mistake_in_a_worker_is_raised():
     with pytest.raises(ZeroDivisionError, match="modulo by zero"):
-        list(executors.on_processes(works(partial(divmod, 1, 0)), 2))
+        list(pool.run(works(partial(divmod, 1, 0)), 2))
 
 
 def test_a_worker_of_another_version_is_refused(monkeypatch):

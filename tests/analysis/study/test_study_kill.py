@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from helpers import files
 
-from bayes_feasible.analysis.study import executors, parts, study
+from bayes_feasible.analysis.study import parts, study
 from bayes_feasible.analysis.study.specification import read
+from bayes_feasible.simulation import pool
 
 COMMAND = str(Path(sys.executable).with_name("bayes-feasible"))
 # Many rules of one replicate: many parts, each of them short.
@@ -213,9 +214,9 @@ def kill_workers(specification, folder, kills):
                 worker = next(iter(cluster.workers.values()))
                 os.kill(worker.pid, signal.SIGKILL)
 
-    on_dask = executors.on_dask
+    on_dask = pool.run_on_dask
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(executors, "on_dask", disturbing)
+        patch.setattr(pool, "run_on_dask", disturbing)
         with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
             study.study(
                 specification, folder, dask=cluster.scheduler_address, only_results=True,

@@ -13,7 +13,7 @@ from bayes_feasible.analysis.paper import figures
 from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.compare import (
     AT_END,
-    Criterion,
+    EFFICIENCY,
     difference,
     estimate,
     estimate_of,
@@ -31,7 +31,6 @@ ALPHA = 0.1
 TIMES = (100, 500, 1000, 2000)
 ETAS = (0.1, 0.3, 3.0, 10.0)
 EXPONENTS = (0.1, 0.5, 1.0)
-EFFICIENCY = Criterion("efficiency", "efficiency")
 MEASURES = (*AT_END, EFFICIENCY)
 CUMULATIVE, FROZEN, OVERWRITTEN = "cumulative", "printed: frozen", "printed: mixture overwrites"
 EXACT = "exact draws"
@@ -71,7 +70,7 @@ def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Experiment
 
 
 def pieces(repetitions: int, times: tuple[int, ...] = TIMES, short: int = SHORT) -> list[Piece]:
-    """What is not a `Experiment`: the recommendation rules, and PyMC's samplers inside the rule."""
+    """Cut what is no `Experiment`: the recommendation rules, and PyMC's samplers in the rule."""
     chains = max(FEWEST, round(CHAINED * repetitions))
     return [
         cut(
@@ -238,8 +237,7 @@ def _answers(data: xr.Dataset) -> list[Claim]:
 
 def pictures(data: Mapping[str, xr.Dataset]) -> dict[str, Figure]:
     """All variants at the end."""
-    names = {"η": "ablation_eta", "exploration": "ablation_exploration",
-             "AdaHedge": "ablation_adahedge"}  # fmt: skip
-    shown = {label: data[name] for label, name in names.items()}
+    names = ("η", "eta"), ("exploration", "exploration"), ("AdaHedge", "adahedge")
+    shown = {label: data[f"ablation_{name}"] for label, name in names}
     last = int(shown["η"].time[-1])
     return {"ablations": figures.ablation(shown, f"End of Optimism, α = {ALPHA}, T = {last}")}

@@ -20,7 +20,7 @@ import xarray as xr
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.paper.claims import Claim
-from bayes_feasible.analysis.paper.runs import child_seeds, run_all
+from bayes_feasible.analysis.paper.runs import run_all
 from bayes_feasible.analysis.paper.theory_rate import parameters, separation
 from bayes_feasible.analysis.paper.theory_text import (
     compatible,
@@ -33,6 +33,7 @@ from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism
 from bayes_feasible.rate.rate import optimal_rate
 from bayes_feasible.rules.catalogue import BLFAIPS
+from bayes_feasible.simulation import streams
 from bayes_feasible.simulation.simulate import Environment
 
 TIMES = (2000, 10_000, 100_000, 1_000_000, 10_000_000)
@@ -43,7 +44,7 @@ def one_run(
     instance: Instance, eta: Any, times: Sequence[int], seed: np.random.SeedSequence
 ) -> Array:
     """Split a run's error into its parts, over (time, part); see `PARTS`."""
-    own, noise, costs, errors = child_seeds(seed, 4)
+    own, noise, costs, errors, _ = streams.split(seed)
     rule, environment = BLFAIPS(instance, seed=own, eta=eta), Environment(instance, noise, costs)
     problem, best = instance.problem, instance.best
     alternative, rng = Alternative(problem, best), np.random.default_rng(errors)

@@ -18,12 +18,12 @@ from numba import njit
 
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise
-from bayes_feasible.analysis.paper.runs import child_seeds
 from bayes_feasible.analysis.paper.theory_rate import parameters
 from bayes_feasible.instance import Instance
 from bayes_feasible.rules.catalogue import BLFAIPS
 from bayes_feasible.rules.choose import World, drawn_loss, hedge, leader_or_random, pick
 from bayes_feasible.rules.engine import NOBODY, draw_alternative, inner, learn
+from bayes_feasible.simulation import streams
 
 # Sums over rounds, by arm: what the draw of the rule would gain, what a draw gains on average,
 # the same about the truth instead of the posterior mean, and given that the true best is not best.
@@ -141,7 +141,7 @@ def watch(
         `arm`) and `time`: sums over the rounds so far, see `BY_ARM` and `SCALARS`.
     """
     problem = instance.problem
-    own, noise, costs, _, extra = child_seeds(seed, 5)
+    own, noise, costs, _, extra = streams.split(seed)
     rule = BLFAIPS(instance, seed=own, eta=eta)
     geo = rule._geometry
     theta = parameters(instance)

@@ -6,8 +6,6 @@ Everything here lives in whitened coordinates: a parameter is a standard normal 
 offset of +inf makes the event impossible.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -191,32 +189,25 @@ def spread_over_events(
     return np.searchsorted(cumulative, at, side="right").clip(max=cumulative.size - 1)
 
 
-def draw_chunks(
+def count_overlaps(
     rng: np.random.Generator, normals: Array, offsets: Array, events: NDArray[np.int64]
-) -> Iterator[tuple[NDArray[np.int64], Array]]:
-    """A draw given each listed event, chunk by chunk: the events, points (draw, block, axis)."""
-    rows = max(CHUNK // max(normals[0].size, len(offsets)), 1)
-    for start in range(0, events.size, rows):
-        chosen = events[start : start + rows]
-        points = np.empty((chosen.size, *normals.shape[1:]))
-        for b in range(normals.shape[1]):
-            normal, bound = normals[chosen, b], offsets[chosen, b]
-            points[:, b] = rng.standard_normal(normal.shape)
+) -> NDArray[np.int64]:
+    """For a draw given each listed event, how many events contain it, its own among them."""
+    counts = np.empty(events.size, dtype=np.int64)
+    size = max(CHUNK // max(normals[0].size, len(offsets)), 1)
+    for start in range(0, events.size, size):
+        own = events[start : start + size]
+        inside = np.ones((len(offsets), own.size), dtype=bool)
+        for b in range(offsets.shape[1]):
+            points = np.ascontiguousarray(rng.standard_normal((own.size, normals.shape[2])).T)
+            bound = offsets[own, b]
             asked = bound > -np.inf
             if asked.any():
-                move = np.zeros(bound.size)
+                normal, move = normals[:, b].T.take(own, axis=1), np.zeros(own.size)
                 move[asked] = bound[asked] + draw_excess(rng, bound[asked])
-                move[asked] -= np.einsum("di,di->d", points[:, b], normal)[asked]
-                points[:, b] += move[:, np.newaxis] * normal
-        yield chosen, points
-
-
-def count_containing(
-    normals: Array, offsets: Array, points: Array, chosen: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """How many events contain each point; the one it was drawn from counts without asking."""
-    inside = np.ones((chosen.size, len(offsets)), dtype=bool)
-    for b in range(offsets.shape[1]):
-        inside &= points[:, b] @ normals[:, b].T >= offsets[:, b]
-    inside[np.arange(chosen.size), chosen] = True
-    return np.count_nonzero(inside, axis=1)
+                move[asked] -= np.einsum("in,in->n", normal, points)[asked]
+                points += normal * move
+            inside &= normals[:, b] @ points >= offsets[:, b, np.newaxis]
+        inside[own, np.arange(own.size)] = True  # without asking, for a rounding may lead outside
+        counts[start : start + size] = np.count_nonzero(inside, axis=0)
+    return counts

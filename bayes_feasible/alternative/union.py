@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,7 @@ from bayes_feasible._draws import (
 from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.alternative import bounded
 from bayes_feasible.alternative.draws import (
-    count_containing,
-    draw_chunks,
+    count_overlaps,
     draw_union,
     hold,
     spread_over_events,
@@ -278,9 +277,8 @@ def _measure(
             value = min(max(total + math.log1p(-0.5 * twice), lower), upper)
             return value, min(twice / 3.0, upper - lower), lower, upper
 
-    def count(chosen: NDArray[np.int64]) -> Array:
-        parts = draw_chunks(rng, normals, offsets, chosen)
-        return np.concatenate([count_containing(normals, offsets, u, e) for e, u in parts])
+    def count(chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        return count_overlaps(rng, normals, offsets, chosen)
 
     share, error, _ = mean_share(count, log_probability, rng, draws, twice=twice)
     share = max(share, math.exp(lower - total))  # a handful of draws may put it below, even below 0
@@ -319,7 +317,7 @@ class Share(NamedTuple):
 
 
 def mean_share(
-    count: Callable[[NDArray[np.int64]], Array],
+    count: Callable[[NDArray[np.int64]], NDArray[Any]],
     log_probabilities: Array,
     rng: np.random.Generator,
     draws: int,

@@ -188,7 +188,7 @@ def likeliest_feasible(posterior: Posterior) -> int:
     """The candidate whose costs are most probably all within their thresholds."""
     problem = posterior.problem
     spread = np.linalg.norm(posterior._whiten(problem.candidates), axis=1)[:, np.newaxis]
-    room = problem.thresholds - problem.candidates @ posterior.mean_cost.T
+    room = problem.thresholds - problem.candidates @ posterior.theta_cost.T
     known = np.where(room >= 0, np.inf, -np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
         bounds = np.where(spread > 0, room / (problem.cost_noise * spread), known)

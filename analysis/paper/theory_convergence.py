@@ -67,7 +67,7 @@ def one_run(
         environment.play(rule, time - now)
         now = time
         posterior = rule.posterior
-        means = np.vstack([posterior.mean_reward, posterior.mean_cost])
+        means = np.vstack([posterior.theta_reward, posterior.theta_cost])
         scale = rule._options.scale
         parts[i] = (
             alternative.log_probability(posterior, rng).value,

@@ -224,8 +224,8 @@ def jensen_loss(instance: Instance, times: Sequence[int], draws: int, seed: int)
         posterior = posterior_at_truth(instance, whole_pulls(allocation, time))
         own = np.random.SeedSequence([seed, time])  # the losses at two times are independent
         drawn = alternative.sample(posterior, draws, own, scale=scale)
-        off_reward = drawn.theta_reward.values[0] - posterior.mean_reward
-        off_cost = drawn.theta_cost.values[0] - posterior.mean_cost
+        off_reward = drawn.theta_reward.values[0] - posterior.theta_reward
+        off_cost = drawn.theta_cost.values[0] - posterior.theta_cost
         gain = (off_reward @ problem.arms.T / problem.reward_noise) ** 2
         gain += ((off_cost @ problem.arms.T / problem.cost_noise[:, np.newaxis]) ** 2).sum(axis=1)
         small = np.expm1(-gain / scale)  # Γ_1 is η times the gain

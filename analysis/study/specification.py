@@ -44,9 +44,10 @@ import numpy as np
 import tomli_w
 
 from bayes_feasible import _check
+from bayes_feasible._check import unknown
 from bayes_feasible.commands._source import built_in
 from bayes_feasible.files.documents import KEYS as PROBLEM_KEYS
-from bayes_feasible.files.documents import _strict, build, from_document, to_document, unknown
+from bayes_feasible.files.documents import _strict, build, from_document, to_document
 from bayes_feasible.files.problems import load
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.rate import optimal_rate
@@ -226,7 +227,7 @@ def read(path: str | os.PathLike[str]) -> Specification:
         raise ValueError(f"{file}: values are nested too deeply") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{file}: expected text in UTF-8 ({error})") from error
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{file}: {error}") from error
 
 
@@ -297,7 +298,7 @@ def _instance(value: Any, folder: Path) -> tuple[Instance, dict[str, Any]]:
             if "arms" not in value:
                 raise ValueError("expected name, file or arms")
             loaded = build(from_document(dict(value)))
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"instance: {error}") from error
     if not isinstance(loaded, Instance):
         raise ValueError("instance: the true parameters are needed, but there is no theta_reward")
@@ -355,7 +356,7 @@ def _checks(value: Any, rules: tuple[RuleChoice, ...], times: tuple[int, ...]) -
         raise ValueError("checks: checkpoints: missing")
     try:
         wanted = tuple(map(int, _times(value["checkpoints"], times[-1])))
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"checks: {error}") from error
     for time in wanted:
         if time not in times:

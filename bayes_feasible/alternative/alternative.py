@@ -132,11 +132,10 @@ class Alternative:
     -18.4496, most likely: b better
     """
 
-    def __init__(self, problem: Problem, candidate: int) -> None:
-        if not isinstance(problem, Problem):
-            raise ValueError(f"problem: expected a Problem, got {type(problem).__name__}")
+    def __init__(self, problem: Problem, candidate: int | str) -> None:
+        _check.kind("problem", problem, Problem)
         self.problem = problem
-        self.candidate = _check.index("candidate", candidate, len(problem.candidates), "candidate")
+        self.candidate = _check.candidate(problem, candidate)
         self.rivals = np.flatnonzero(~problem.copies(self.candidate))
         self._binding = np.flatnonzero(np.isfinite(problem.thresholds))
         constraints = problem.coords["constraint"][self._binding]

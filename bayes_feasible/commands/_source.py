@@ -62,7 +62,7 @@ def _named(name: str, pairs: list[str]) -> "Instance":
         values[key] = _value(text)
     try:
         return built_in(name, values)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"--instance: {error}") from error
 
 
@@ -71,7 +71,7 @@ def built_in(name: Any, parameters: Mapping[str, Any]) -> "Instance":
     import inspect
 
     from bayes_feasible import instances
-    from bayes_feasible.files.documents import unknown
+    from bayes_feasible._check import unknown
 
     if name not in BUILT_IN:
         raise ValueError(unknown("built-in", name, BUILT_IN))

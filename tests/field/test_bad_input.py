@@ -419,9 +419,9 @@ def test_any_movielens(value, threshold, films):
 def valid_posterior(made: Any) -> bool:
     features = made.problem.arms.shape[1]
     return (
-        finite(made.mean_reward, made.mean_cost, made.precision)
-        and made.mean_reward.shape == (features,)
-        and made.mean_cost.shape == (made.problem.thresholds.size, features)
+        finite(made.theta_reward, made.theta_cost, made.precision)
+        and made.theta_reward.shape == (features,)
+        and made.theta_cost.shape == (made.problem.thresholds.size, features)
         and made.precision.shape == (features, features)
         and made.best() in (None, *range(len(made.problem.candidates)))
     )

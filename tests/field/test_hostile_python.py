@@ -649,7 +649,7 @@ def test_rewards_of_any_size_have_their_posterior(size):
     """The means of one arm of length 1 are half what one pull shows; log P is that of a normal."""
     problem = bf.Problem([[1.0, 0.0], [0.0, 1.0]], reward_noise=size)
     posterior = bf.Posterior.from_history(problem, [0, 1], [2 * size, -2 * size])
-    np.testing.assert_allclose(posterior.mean_reward, [size, -size], rtol=1e-14)
+    np.testing.assert_allclose(posterior.theta_reward, [size, -size], rtol=1e-14)
     error = bf.Alternative(problem, 0).log_probability(posterior)
     # the difference of the rewards has mean 2 size, variance (1/2 + 1/2) size²
     assert error.value == pytest.approx(math.log(math.erfc(2 / math.sqrt(2)) / 2), rel=1e-12)

@@ -290,8 +290,8 @@ def test_late_and_unasked_data():
         np.concatenate([costs, more[1]]),
     )  # fmt: skip
     assert_array_equal(rule.posterior.counts, posterior.counts)
-    assert_allclose(rule.posterior.mean_reward, posterior.mean_reward, rtol=1e-12)
-    assert_allclose(rule.posterior.mean_cost, posterior.mean_cost, rtol=1e-12)
+    assert_allclose(rule.posterior.theta_reward, posterior.theta_reward, rtol=1e-12)
+    assert_allclose(rule.posterior.theta_cost, posterior.theta_cost, rtol=1e-12)
     assert "20 asked, 23 told" in repr(rule)
     rule.ask()
 
@@ -492,7 +492,7 @@ def test_probability_of_a_rare_feasible_candidate_does_not_vanish():
     events = [
         sum(
             stats.norm.logcdf((tau - z @ mean) / np.sqrt(z @ rule.posterior.covariance @ z))
-            for tau, mean in zip(rule.problem.thresholds, rule.posterior.mean_cost, strict=True)
+            for tau, mean in zip(rule.problem.thresholds, rule.posterior.theta_cost, strict=True)
         )
         for z in rule.problem.candidates
     ]

@@ -694,7 +694,7 @@ def test_half_of_all_experiments_have_halved_the_error_by_then(log_error):
     problem, shares = instance.problem, bf.optimal_rate(instance).allocation.values
     exponent = float(bf.exponents(instance, shares).min())
     posterior = _after(instance, shares, -log_error / exponent)
-    truth = bf.Instance(problem, posterior.mean_reward, posterior.mean_cost)
+    truth = bf.Instance(problem, posterior.theta_reward, posterior.theta_cost)
     alternative = bf.Alternative(problem, truth.best)
     now = alternative.log_probability(posterior).value
     more = pulls_to_halve(alternative, posterior, shares)

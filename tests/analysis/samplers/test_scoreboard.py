@@ -124,15 +124,15 @@ def _leaking(state):
     """One draw in twenty at the posterior mean, outside the set."""
     draws = _exact(*state).copy(deep=True)
     posterior = state[0]
-    draws.theta_reward[:, ::20] = posterior.mean_reward
-    draws.theta_cost[:, ::20] = posterior.mean_cost
+    draws.theta_reward[:, ::20] = posterior.theta_reward
+    draws.theta_cost[:, ::20] = posterior.theta_cost
     return draws
 
 
 def _leaking_a_little(state):
     """One draw of 4000 outside the set."""
     draws = _exact(*state).copy(deep=True)
-    draws.theta_reward[0, 7], draws.theta_cost[0, 7] = state[0].mean_reward, state[0].mean_cost
+    draws.theta_reward[0, 7], draws.theta_cost[0, 7] = state[0].theta_reward, state[0].theta_cost
     return draws
 
 

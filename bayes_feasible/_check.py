@@ -33,10 +33,10 @@ def numbers(name: str, value: Any, *, infinite: bool = False) -> Array:
     if type(value) is float and SMALLEST <= abs(value) <= LARGEST:  # as most pulls come
         return np.array(value)
     raw = _array(name, value, "numbers")
-    odd = raw.dtype.kind not in "biufO" or any(
-        v is None or isinstance(v, str | bytes) for v in _objects(raw)
-    )
-    if odd:
+    objects = raw.flat if raw.dtype.kind == "O" else ()
+    if raw.dtype.kind not in "biufO" or any(
+        v is None or isinstance(v, str | bytes) for v in objects
+    ):
         raise TypeError(f"{name}: expected numbers, got {_short(value)}")
     try:
         with np.errstate(over="ignore"):
@@ -96,7 +96,16 @@ def place(name: str, value: Any, labels: Any, what: str) -> int:
     """
     if _is_whole(value):
         return _in_range(name, int(value), len(labels), what)
-    return _place_of_name(name, value, list(map(str, labels)), what)
+    if not isinstance(value, str):
+        raise TypeError(
+            f"{name}: expected the index or name of {_article(what)}, got {_short(value)}"
+        )
+    known = list(map(str, labels))
+    if value in known:
+        return known.index(value)
+    if value.isdecimal() and not any(label.isdecimal() for label in known):
+        return _in_range(name, int(value), len(known), what)
+    raise ValueError(f"{name}: {unknown(what, value, known)}")
 
 
 def places(name: str, value: Any, labels: Any, what: str) -> NDArray[np.int64]:
@@ -111,17 +120,14 @@ def places(name: str, value: Any, labels: Any, what: str) -> NDArray[np.int64]:
         return array.astype(np.int64)
     if array.size and array.dtype.kind not in "UOT":
         raise TypeError(f"{name}: expected {what}s by index or name, got {array.dtype} values")
-    known = {str(label): i for i, label in enumerate(labels)}
+    at = {str(label): i for i, label in enumerate(labels)}
     items = value if isinstance(value, list | tuple) else array.tolist()  # 0 and "0" may differ
-    return np.array(
-        [
-            known[item]
-            if isinstance(item, str) and item in known
-            else place(name, item, labels, what)
-            for item in items
-        ],
-        dtype=np.int64,
-    )
+    known = [isinstance(item, str) and item in at for item in items]
+    found = [
+        at[item] if quick else place(name, item, labels, what)
+        for item, quick in zip(items, known, strict=True)
+    ]
+    return np.array(found, dtype=np.int64)
 
 
 def arm(problem: Any, value: Any, *, name: str = "arm") -> int:
@@ -163,12 +169,7 @@ def generator(name: str, value: Any) -> np.random.Generator:
 def seed_sequence(value: Any) -> np.random.SeedSequence:
     """The source of a rule's generators, from a seed; a SeedSequence is left as it was."""
     if isinstance(value, np.random.SeedSequence):
-        return np.random.SeedSequence(
-            value.entropy,
-            spawn_key=value.spawn_key,
-            pool_size=value.pool_size,
-            n_children_spawned=value.n_children_spawned,
-        )
+        return np.random.SeedSequence(**value.state)
     return _seeded("seed", value, np.random.SeedSequence, " or a SeedSequence")
 
 
@@ -206,7 +207,7 @@ def pulls(
         expected = "one number" if single else f"{chosen.size} numbers, one for each pull"
         raise ValueError(f"{names[1]}: expected {expected}, got shape {rewards.shape}")
     cost = _by_constraint(names[2], cost, problem.coords["constraint"], single)
-    table = costs(names[2], cost, chosen.size, problem.thresholds.size, single)
+    table = costs(names[2], cost, chosen.size, problem.coords["constraint"], single)
     rewards = np.atleast_1d(rewards)
     for name, outcomes in zip(names[1:], (rewards, table), strict=True):
         largest = np.abs(outcomes).max(initial=0.0)
@@ -219,7 +220,9 @@ def _by_constraint(name: str, value: Any, constraints: Any, single: bool) -> Any
     """Costs in the order of the constraints, where they carry names."""
     if isinstance(value, Mapping):
         columns = [numbers(f"{name} {key}", column) for key, column in value.items()]
-        columns = [columns[i] for i in order(name, list(value), constraints, "constraint")]
+        columns = [
+            columns[i] for i in order(name, list(value), constraints, "constraint", numbered=False)
+        ]
         if len({column.shape for column in columns}) > 1:
             raise ValueError(f"{name}: expected as many numbers for each constraint")
         return np.stack(columns, axis=-1) if columns else None
@@ -254,20 +257,25 @@ def _ordered_table(name: str, value: Any, row: str, expected: dict[str, tuple[An
     return array
 
 
-def costs(name: str, value: Any, rows: int, constraints: int, single: bool = False) -> Array:
+def costs(name: str, value: Any, rows: int, constraints: Any, single: bool = False) -> Array:
     """Costs as a table (row, constraint); one `single` row may come as a vector or a number."""
     table = np.zeros((rows, 0)) if value is None else numbers(name, value)
+    size = len(constraints)
     if single and value is not None:
         table = np.atleast_1d(table)[np.newaxis]
-    elif table.ndim == 1 and constraints == 1:
+    elif table.ndim == 1 and size == 1:
         table = table[:, np.newaxis]
-    if table.size == 0 and rows * constraints == 0:
-        table = table.reshape(rows, constraints)
-    if table.shape != (rows, constraints):
-        expected = (constraints,) if single else (rows, constraints)
-        got = "nothing" if value is None else f"shape {np.shape(value)}"
-        raise ValueError(f"{name}: expected shape {expected}, one for each threshold, got {got}")
-    return table
+    if table.size == 0 and rows * size == 0:
+        table = table.reshape(rows, size)
+    if table.shape == (rows, size):
+        return table
+    if single and table.ndim == 2:
+        listed = f"{size} cost{'s' * (size > 1)} ({', '.join(map(str, constraints))})"
+        expected = listed if size else "no cost, for there is no constraint"
+        raise ValueError(f"{name}: expected {expected}, got {table.shape[1]}")
+    expected = (size,) if single else (rows, size)
+    got = "nothing" if value is None else f"shape {np.shape(value)}"
+    raise ValueError(f"{name}: expected shape {expected}, one for each threshold, got {got}")
 
 
 def table(name: str, value: Any, row: str) -> tuple[Array, list[Any] | None, list[Any] | None]:
@@ -432,18 +440,6 @@ def _in_range(name: str, value: int, size: int, what: str) -> int:
     return value
 
 
-def _place_of_name(name: str, value: Any, known: list[str], what: str) -> int:
-    if not isinstance(value, str):
-        raise TypeError(
-            f"{name}: expected the index or name of {_article(what)}, got {_short(value)}"
-        )
-    if value in known:
-        return known.index(value)
-    if value.isdecimal() and not any(label.isdecimal() for label in known):
-        return _in_range(name, int(value), len(known), what)
-    raise ValueError(f"{name}: {unknown(what, value, known)}")
-
-
 def _article(what: str) -> str:
     return f"{'an' if what[0] in 'aeiouAEIOU' else 'a'} {what}"
 
@@ -451,11 +447,6 @@ def _article(what: str) -> str:
 def is_data_array(value: Any) -> bool:
     """Asked of its type: the labels of a Series are attributes, and one may be called `dims`."""
     return hasattr(type(value), "dims") and hasattr(type(value), "ndim")
-
-
-def _objects(array: NDArray[Any]) -> Any:
-    """The elements of an array of Python objects; nothing for any other."""
-    return array.flat if array.dtype.kind == "O" else ()
 
 
 def _short(value: Any) -> str:

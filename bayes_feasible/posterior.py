@@ -112,7 +112,7 @@ class Posterior:
         if rewards.shape != posterior.reward_sums.shape:
             raise ValueError(f"reward_sums: expected one an arm, got shape {rewards.shape}")
         cost_sums = _check.costs_by_arm("cost_sums", cost_sums, problem)
-        costs = _check.costs("cost_sums", cost_sums, *posterior.cost_sums.shape)
+        costs = _check.costs("cost_sums", cost_sums, len(arms), problem.coords["constraint"])
         if np.any((number == 0) & ((rewards != 0) | np.any(costs != 0, axis=1))):
             raise ValueError("counts: an arm with a sum that is not 0 was never pulled")
         posterior.counts[:], posterior.reward_sums[:], posterior.cost_sums[:] = (
@@ -223,12 +223,7 @@ class Posterior:
         vectors = _check.numbers("vectors", vectors)
         if vectors.ndim != 2 or vectors.shape[1] != features:
             raise ValueError(f"vectors: expected rows of {features}, got shape {vectors.shape}")
-        return self._whiten(vectors)
-
-    def _whiten(self, vectors: Array) -> Array:
-        """`whiten` without the checks: differences of candidates may be as small as they are."""
-        lower, order, _ = self._solved()
-        return whiten(lower, order, np.ascontiguousarray(vectors @ self.problem.basis))
+        return whiten_rows(self, vectors)
 
     def covariance_root(self) -> tuple[Array, Array]:
         r"""Matrices `A`, `B` with :math:`V^{-1} = A A^\top + B B^\top`.
@@ -379,3 +374,9 @@ class Posterior:
         if best is not None:
             choice = f"best {self.problem.name(best)!r}"
         return f"Posterior after {self.pulls} pulls of {len(self.counts)} arms: {choice}"
+
+
+def whiten_rows(posterior: Posterior, vectors: Array) -> Array:
+    """`Posterior.whiten` without its checks: differences may be as small as they are."""
+    lower, order, _ = posterior._solved()
+    return whiten(lower, order, np.ascontiguousarray(vectors @ posterior.problem.basis))

@@ -15,19 +15,13 @@ def half_spaces(alternative: Alternative, event: Any = None) -> tuple[Array, Arr
     An event asks of each parameter that `vector @ theta >= limit`; a limit of -inf asks nothing,
     and +inf cannot be had. With an `event`, those of that one alone, without the first axis.
     """
-    problem = alternative.problem
-    parameters, features = 1 + problem.thresholds.size, problem.arms.shape[1]
     events = len(alternative.events)
-    vectors = np.zeros((events, parameters, features))
-    limits = np.full((events, parameters), -np.inf)
-    vectors[:, alternative._blocks] = alternative._vectors
-    limits[:, alternative._blocks] = alternative._limits
-    vectors[~np.isfinite(limits)] = 0.0
+    vectors, limits = alternative.events.vectors, alternative.events.limits
     if event is None:
         return vectors, limits
     event = _check.index("event", event, events, "event")
     if np.isposinf(limits[event]).any():
-        raise ValueError(f"event: {alternative.events[event]!r} is impossible")
+        raise ValueError(f"event: {alternative.events.names[event]!r} is impossible")
     return vectors[event], limits[event]
 
 
@@ -45,5 +39,5 @@ def possible(alternative: Alternative, event: Any = None) -> tuple[list[str], Ar
             raise ValueError(
                 f"alternative: nothing can make {name!r} wrong, so its alternative set is empty"
             )
-    names = [alternative.events[i] for i in keep]
+    names = [alternative.events.names[i] for i in keep]
     return names, vectors[keep], limits[keep], violated[keep]

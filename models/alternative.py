@@ -127,7 +127,7 @@ def alternative(
     >>> [potential.name for potential in models.alternative(whole, wrong).potentials]
     ['hard']
     >>> rare = models.alternative(whole, wrong, "component", event=0)
-    >>> [rv.name for rv in rare.free_RVs], wrong.events[0]
+    >>> [rv.name for rv in rare.free_RVs], wrong.events.names[0]
     (['whitened'], 'cost 0 of 0 too high')
     """
     if form not in FORMS:

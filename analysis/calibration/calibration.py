@@ -158,7 +158,7 @@ def alternative_ranks(
         true_event=(both, np.array(true_events)),
         event_share=(both, np.array(shares)),
         outside=("replication", np.array(outside)),
-        event=alternative.events,
+        event=alternative.events.names,
     )
 
 
@@ -450,7 +450,7 @@ def figure(ranks: xr.Dataset, false_alarm: float = FALSE_ALARM) -> Any:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    from bayes_feasible.analysis.report.figures import COLOURS, STYLE
+    from bayes_feasible.analysis.report.style import COLOURS, STYLE
 
     curves, verdict = distribution(ranks, false_alarm), judge(ranks, false_alarm)
     with mpl.rc_context(STYLE):
@@ -559,9 +559,11 @@ def _quantities(posterior: Posterior, parameters: Array) -> Array:
 
 def _inside(alternative: Alternative, parameters: Array) -> NDArray[np.bool_]:
     """Which events contain the parameters, (draw, event)."""
-    values = np.einsum("ebf,dbf->deb", alternative._vectors, parameters[:, alternative._blocks])
-    unasked = np.isneginf(alternative._limits)
-    return np.all((values >= alternative._limits) | unasked, axis=2)
+    values = np.einsum(
+        "ebf,dbf->deb", alternative.union.vectors, parameters[:, alternative.union.blocks]
+    )
+    unasked = np.isneginf(alternative.union.limits)
+    return np.all((values >= alternative.union.limits) | unasked, axis=2)
 
 
 def _ranks(truth: Array, draws: Array, rng: np.random.Generator) -> Array:

@@ -206,7 +206,7 @@ def log_error(
         raise ValueError(f"{unknown[0]}: {method} has no such option; it has {known}")
     if not HalfSpaces.of(alternative, density(model)).possible.size:
         nothing = np.full(len(alternative.events), -np.inf)
-        return Evidence(-np.inf, 0.0, method, alternative.events, nothing)
+        return Evidence(-np.inf, 0.0, method, alternative.events.names, nothing)
     if method in ("local", "global"):
         return _by_expansion(model, alternative, method, draws, _check.generator("seed", seed))
     from bayes_feasible.analysis.evidence import sampled
@@ -232,7 +232,7 @@ def _by_expansion(
         and not functions.bounded
         and scales.is_gaussian(functions, summits[0], scale_places)
     ):
-        way, names = "local, scales by quadrature", alternative.events
+        way, names = "local, scales by quadrature", alternative.events.names
         try:
             found = scales.measure(functions, summits[0], scale_places, alternative, draws, rng)
         except scales.NoGrid as reason:
@@ -247,12 +247,12 @@ def _by_expansion(
     if not (part.weighty and whole.weighty):
         raise Refused(
             f"{method}: no draw lies within the parameter_radius of the problem",
-            Evidence(np.nan, np.inf, method, alternative.events, log_integrals),
+            Evidence(np.nan, np.inf, method, alternative.events.names, log_integrals),
         )
     value = min(part.log_integral() - whole.log_integral(), 0.0)
     error = float(np.hypot(part.standard_error, whole.standard_error))
     evidence = Evidence(
-        value, error, method, alternative.events, log_integrals - whole.log_integral(),
+        value, error, method, alternative.events.names, log_integrals - whole.log_integral(),
         {
             "khat": part.khat,
             "efficiency": part.efficiency,

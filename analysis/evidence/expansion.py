@@ -43,12 +43,12 @@ class HalfSpaces(NamedTuple):
     @classmethod
     def of(cls, alternative: Alternative, density: Density) -> "HalfSpaces":
         """The events of an alternative set."""
-        asked = np.isfinite(alternative._limits)
+        asked = np.isfinite(alternative.union.limits)
         normals = np.zeros((*asked.shape, density.size))
-        for row, block in enumerate(alternative._blocks):
-            normals[:, row, density.parameters[block]] = alternative._vectors[:, row]
+        for row, block in enumerate(alternative.union.blocks):
+            normals[:, row, density.parameters[block]] = alternative.union.vectors[:, row]
         normals[~asked] = 0.0
-        return cls(normals, alternative._limits)
+        return cls(normals, alternative.union.limits)
 
     @classmethod
     def everywhere(cls, size: int) -> "HalfSpaces":

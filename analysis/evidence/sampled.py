@@ -55,14 +55,14 @@ def by_smc(
             model=model, progress=progress, **options,
         )  # fmt: skip
     except SamplerError as error:
-        nothing = Evidence(np.nan, np.inf, "smc", alternative.events, log_probabilities)
+        nothing = Evidence(np.nan, np.inf, "smc", alternative.events.names, log_probabilities)
         raise Refused(f"smc: {error}", nothing) from None
     known = tree["components"].to_dataset()
     for name, value in zip(known.component.values, known.log_probability.values, strict=True):
         log_probabilities[alternative.events.index(str(name))] = value
     evidence = Evidence(
         min(float(tree.attrs["log_probability"]), 0.0),
-        float(tree.attrs["log_probability_standard_error"]), "smc", alternative.events,
+        float(tree.attrs["log_probability_standard_error"]), "smc", alternative.events.names,
         log_probabilities, {"freedom": float(tree.attrs["log_probability_freedom"])},
     )  # fmt: skip
     whole, _ = _whole(model, draws, seed)
@@ -106,7 +106,7 @@ def by_components(
     relative += list(np.exp(rest - value) / np.sqrt(12.0))
     evidence = Evidence(
         min(value, 0.0), float(np.linalg.norm([*relative, whole.standard_error])), "component",
-        alternative.events, log_probabilities,
+        alternative.events.names, log_probabilities,
         {
             "rhat": max(rhat for rhat, _ in figures),
             "divergences": sum(number for _, number in figures),
@@ -137,8 +137,8 @@ def by_frequency(
     size = min(size, hits.size)  # antithetic chains may claim more
     error = float(np.sqrt((1.0 - share) / (share * size))) if share > 0 else np.inf
     evidence = Evidence(
-        float(np.log(share)) if share > 0 else -np.inf, error, "frequency", alternative.events,
-        log_probabilities,
+        float(np.log(share)) if share > 0 else -np.inf, error, "frequency",
+        alternative.events.names, log_probabilities,
         {
             "hits": float(hits.sum()),
             "effective_hits": share * size,

@@ -213,7 +213,11 @@ def measure(
     That of each event is exact to rounding; the union is their sum times the mean of one over the
     number of events that contain a draw from them.
     """
-    blocks, vectors, limits = alternative._blocks, alternative._vectors, alternative._limits
+    blocks, vectors, limits = (
+        alternative.union.blocks,
+        alternative.union.vectors,
+        alternative.union.limits,
+    )
     log_probabilities = np.where(np.isposinf(limits).any(axis=1), -np.inf, 0.0)
     possible = np.flatnonzero(np.isfinite(log_probabilities))
     grids = [

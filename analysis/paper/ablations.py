@@ -1,6 +1,5 @@
 """What the paper leaves open: η, exploration, AdaHedge as printed, the sampler, the answer."""
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -22,7 +21,7 @@ from bayes_feasible.analysis.paper.compare import (
 )
 from bayes_feasible.analysis.paper.printed_adahedge import PrintedAdaHedge
 from bayes_feasible.analysis.paper.rule_sets import PAPER_ETA, RULES, TRUE_POSTERIOR
-from bayes_feasible.analysis.paper.runs import WRITTEN_BY, Piece, Study, run
+from bayes_feasible.analysis.paper.runs import Experiment, Piece, cut, run
 from bayes_feasible.instances import end_of_optimism
 from bayes_feasible.rules.base import Rule
 from bayes_feasible.rules.catalogue import BLFAIPS
@@ -48,7 +47,7 @@ FEWEST = 20  # of them: fewer tell nothing
 BATCHES = 5  # that they are timed in: their spread is the error of the times
 
 
-def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Study]:
+def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Experiment]:
     """Learning rate of the min-learner, exploration, and the max-learner."""
     instance = end_of_optimism(ALPHA)
     eta: Rules = {"paper's η": BLFAIPS} | {
@@ -66,26 +65,25 @@ def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Study]:
     }
     sets = {"eta": eta, "exploration": exploration, "adahedge": learner}
     return [
-        Study(f"ablation_{name}", [instance], rules, times, repetitions)
+        Experiment(f"ablation_{name}", [instance], rules, times, repetitions)
         for name, rules in sets.items()
     ]
 
 
 def pieces(repetitions: int, times: tuple[int, ...] = TIMES, short: int = SHORT) -> list[Piece]:
-    """What is not a `Study`: the recommendation rules, and PyMC's samplers inside the rule."""
+    """What is not a `Experiment`: the recommendation rules, and PyMC's samplers inside the rule."""
     chains = max(FEWEST, round(CHAINED * repetitions))
     return [
-        Piece(
+        cut(
             "ablation_recommendation",
-            json.dumps(["recommendation", repetitions, times, list(ANSWERED), WRITTEN_BY]),
+            [repetitions, times, list(ANSWERED)],
             [partial(recommended, answer, repetitions, times) for answer in ANSWERS],
             _side_by_side,
         ),
-        Piece(
+        cut(
             "ablation_sampler",
-            json.dumps(["sampler", list(MARKOV), chains, short, SWEEPS, BATCHES, WRITTEN_BY]),
+            [list(MARKOV), chains, short, SWEEPS, BATCHES],
             [partial(samplers, chains, short)],
-            lambda found: found[0],
         ),
     ]
 
@@ -119,7 +117,7 @@ def samplers(repetitions: int, rounds: int) -> xr.Dataset:
         rules[name] = partial(SampledBLFAIPS, sampler=sampler, sweeps=SWEEPS)
     found, seconds = [], []
     for name, maker in rules.items():
-        batch = Study(name, [instance], {name: maker}, (rounds,), repetitions // BATCHES)
+        batch = Experiment(name, [instance], {name: maker}, (rounds,), repetitions // BATCHES)
         run(replace(batch, times=(2,), replicates=1))  # compiles
         for seed in range(BATCHES):
             start = time.process_time()

@@ -8,7 +8,7 @@ instances.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -198,25 +198,27 @@ def also_simple(data: xr.Dataset, hero: str, rivals: Sequence[str]) -> str:
 
 
 def contest_claims(
-    data: xr.Dataset, heroes: Sequence[str], rivals: Sequence[str], claim: Claim, note: str = ""
+    data: xr.Dataset,
+    heroes: Sequence[str],
+    rivals: Sequence[str],
+    name: str,
+    where: str,
+    what: str,
+    command: str,
+    note: str = "",
 ) -> list[Claim]:
-    """A row for each hero against the rivals, all else as in the given claim.
+    """Make a row for each hero against the rivals.
 
     "HERO" in the claim's name stands for the hero. All accuracies, and the note, are in the first
-    row; the claim's own result and verdict are not used.
+    row.
     """
     rows: list[Claim] = []
     for hero in heroes:
         contest = Contest(data, hero, rivals)
         extra = "" if rows else f"{accuracies(data)}{note}. "
-        rows.append(
-            replace(
-                claim,
-                name=claim.name.replace("HERO", hero),
-                result=f"{extra}{contest.text()}",
-                verdict=f"{contest.verdict()}. {also_simple(data, hero, rivals)}",
-            )
-        )
+        result = f"{extra}{contest.text()}"
+        verdict = f"{contest.verdict()}. {also_simple(data, hero, rivals)}"
+        rows.append(Claim(name.replace("HERO", hero), where, what, result, verdict, command))
     return rows
 
 

@@ -16,7 +16,7 @@ from bayes_feasible.analysis.paper.compare import (
 )
 from bayes_feasible.analysis.paper.dependence import dependence_claim
 from bayes_feasible.analysis.paper.rule_sets import HEROES, PAPER_ETA, RIVALS, RULES, TIMES
-from bayes_feasible.analysis.paper.runs import Study
+from bayes_feasible.analysis.paper.runs import Experiment
 from bayes_feasible.instances import end_of_optimism
 
 ALPHAS = (0.1, 0.2, 0.3)
@@ -25,10 +25,10 @@ PAPER_REPETITIONS = 50
 MORE = 2  # times the repetitions of other settings: these runs are short, and the best known
 
 
-def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Study]:
+def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Experiment]:
     """One for each angle."""
     return [
-        Study(
+        Experiment(
             f"end_of_optimism_{alpha}", [end_of_optimism(alpha)], RULES, times, MORE * repetitions
         )
         for alpha in ALPHAS
@@ -44,15 +44,11 @@ def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
             found,
             HEROES,
             RIVALS,
-            Claim(
-                f"HERO beats LinTS and Top-Two, even with optimal β (α = {alpha})",
-                f"Section 6.1, figure for α = {alpha}",
-                f"End of Optimism, α = {alpha}, T = {int(found.time[-1])}, {size(found)}, "
-                "all rules on the same noise",
-                "to come",
-                "to come",
-                command,
-            ),
+            f"HERO beats LinTS and Top-Two, even with optimal β (α = {alpha})",
+            f"Section 6.1, figure for α = {alpha}",
+            f"End of Optimism, α = {alpha}, T = {int(found.time[-1])}, {size(found)}, "
+            "all rules on the same noise",
+            command,
         )
     depends = dependence_claim(
         {(f"α = {alpha}", "one instance"): data[f"end_of_optimism_{alpha}"] for alpha in ALPHAS},

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,10 @@ from bayes_feasible.analysis.paper import (
 )
 from bayes_feasible.analysis.paper import claims as table
 from bayes_feasible.analysis.paper.claims import Claim
-from bayes_feasible.analysis.paper.runs import Piece, completed, store, stored
-from bayes_feasible.analysis.report import figures
-from bayes_feasible.files.atomic import replaced
-from bayes_feasible.simulation.workers import Workers
+from bayes_feasible.analysis.paper.runs import Piece, complete
+from bayes_feasible.analysis.report import style
+from bayes_feasible.analysis.study.store import Store
+from bayes_feasible.files.atomic import replaced, write_bytes
 
 # In the order of the table. A part has `studies(repetitions)` or `pieces(repetitions)` or both,
 # and `claims(data, command)` and `pictures(data)` from the Datasets of these, by name.
@@ -35,6 +34,7 @@ PARTS: dict[str, Any] = {
     "theory": theory,
 }
 REPETITIONS = 1000
+STORE = "parts"  # the folder of what was computed
 
 
 def report(
@@ -69,15 +69,16 @@ def report(
         raise ValueError(f"only: expected some of {', '.join(PARTS)}, got {', '.join(unknown)}")
     if repetitions < 2:
         raise ValueError(f"repetitions: expected at least 2, got {repetitions}")
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / STORE).mkdir(parents=True, exist_ok=True)
+    store = Store(folder / STORE)
     commands = {name: _command(name, repetitions) for name in PARTS if name in only}
     work = {name: pieces_of(PARTS[name], repetitions) for name in commands}
     for name, command in commands.items():
         say(f"{name}: {command}")
-    with _workers(workers) as processes:
-        for name, data in finished(work, folder, processes, say):
-            rows = conclude(PARTS[name], data, folder, commands[name])
-            _write(folder / f"claims_{name}.json", rows)
+    processes = (os.cpu_count() or 1) if workers is None else workers
+    for name, data in finish(work, store, processes, say):
+        rows = conclude(PARTS[name], data, folder, commands[name])
+        write_bytes(folder / f"claims_{name}.json", table.to_json(rows).encode())
     claims = [claim for name in PARTS for claim in _stored(folder / f"claims_{name}.json")]
     table.write(claims, folder)
     return claims
@@ -90,40 +91,25 @@ def pieces_of(part: Any, repetitions: int, **options: Any) -> list[Piece]:
     return [*(study.piece() for study in studies), *others]
 
 
-def finished(
-    work: Mapping[str, Sequence[Piece]],
-    folder: Path,
-    processes: Workers | None,
-    say: Callable[[str], None],
+def finish(
+    work: Mapping[str, Sequence[Piece]], store: Store, workers: int, say: Callable[[str], None]
 ) -> Iterator[tuple[str, dict[str, xr.Dataset]]]:
-    """Each part of the work as soon as it is done: its name and its Datasets, by name.
+    """Give each part of the work as soon as it is done: its name and its Datasets, by name.
 
-    Every Dataset is in the folder as soon as it is there; one that is there already and was made
-    with the same settings is kept.
+    What is finished is kept in the store, and written beside it under its plain name; what is
+    there already and has the same settings is not computed again.
     """
     found: dict[str, xr.Dataset] = {}
-    missing = []
-    for piece in (piece for pieces in work.values() for piece in pieces):
-        dataset = stored(folder / f"{piece.name}.nc", piece.settings)
-        if dataset is None:
-            missing.append(piece)
-        else:
-            found[piece.name] = dataset
-            say(f"  {piece.name}.nc: kept")
     waiting = dict(work)
-
-    def done() -> Iterator[tuple[str, dict[str, xr.Dataset]]]:
-        for name, pieces in list(waiting.items()):
-            if all(piece.name in found for piece in pieces):
-                del waiting[name]
-                yield name, {piece.name: found[piece.name] for piece in pieces}
-
-    yield from done()
-    for piece, dataset, seconds in completed(missing, processes, progress=sys.stderr.isatty()):
-        store(folder / f"{piece.name}.nc", piece.settings, dataset)
+    pieces = [piece for pieces in work.values() for piece in pieces]
+    for piece, dataset, kept in complete(pieces, store, workers, progress=sys.stderr.isatty()):
+        write_bytes(store.folder.parent / f"{piece.name}.nc", store.read(piece.key))
         found[piece.name] = dataset
-        say(f"  {piece.name}.nc: written ({seconds:.0f} s of processor time)")
-        yield from done()
+        say(f"  {piece.name}.nc: {'kept' if kept else 'written'}")
+        for name, own in list(waiting.items()):
+            if all(one.name in found for one in own):
+                del waiting[name]
+                yield name, {one.name: found[one.name] for one in own}
 
 
 def conclude(part: Any, data: Mapping[str, xr.Dataset], folder: Path, command: str) -> list[Claim]:
@@ -131,13 +117,8 @@ def conclude(part: Any, data: Mapping[str, xr.Dataset], folder: Path, command: s
     for name, figure in part.pictures(data).items():
         for kind in ("png", "svg"):
             with replaced(folder / f"{name}.{kind}") as temporary:
-                figures.write(figure, temporary)
+                style.write(figure, temporary)
     return list(part.claims(data, command))
-
-
-def _write(path: Path, rows: Sequence[Claim]) -> None:
-    with replaced(path) as temporary:
-        temporary.write_text(table.to_json(rows), encoding="utf-8")
 
 
 def _stored(path: Path) -> list[Claim]:
@@ -149,8 +130,3 @@ def _command(name: str, repetitions: int) -> str:
         "python -m bayes_feasible.analysis.paper --out paper "
         f"--repetitions {repetitions} --only {name}"
     )
-
-
-def _workers(number: int | None) -> AbstractContextManager[Workers | None]:
-    number = (os.cpu_count() or 1) if number is None else number
-    return closing(Workers(number)) if number else nullcontext()

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from bayes_feasible.analysis.paper.compare import CRITERIA, difference, units
 from bayes_feasible.analysis.paper.rule_sets import RULES
-from bayes_feasible.analysis.report.figures import COLOURS, STYLE
+from bayes_feasible.analysis.report.style import COLOURS, STYLE
 
 BAND = 2.0  # standard deviations of the average, as in the paper
 LINES = ("-", (0, (5, 2)), (0, (1.5, 1.5)))

@@ -26,7 +26,7 @@ from bayes_feasible.analysis.paper.rule_sets import (
     TOP_TWO,
     TRUE_POSTERIOR,
 )
-from bayes_feasible.analysis.paper.runs import Study
+from bayes_feasible.analysis.paper.runs import Experiment
 from bayes_feasible.instances import movielens
 from bayes_feasible.rules.catalogue import BLFAIPS
 
@@ -50,7 +50,7 @@ LABELS = {
 DEAREST = "X-Men (2000)"  # best feasible of the 60 by its own ratings and score
 
 
-def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Study]:
+def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Experiment]:
     """Top 20 and top 60 films, one-hot arms; top 20 with exact scores; top 60 by genre."""
     noisy, exact = ResampledRatings, partial(ResampledRatings, score_noise=0.0)
     top20, top60 = movielens(films=20), movielens(films=60)
@@ -62,7 +62,7 @@ def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Study]:
         ("films_60_genres", genres, FEW, noisy),
     )
     return [
-        Study(name, [instance], rules, times, repetitions, environment=environment)
+        Experiment(name, [instance], rules, times, repetitions, environment=environment)
         for name, instance, rules, environment in rows
     ]
 
@@ -76,16 +76,12 @@ def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
             found,
             HEROES,
             RIVALS,
-            Claim(
-                f"HERO wins on MovieLens ({label})",
-                "Section 6.4",
-                f"ratings drawn from the real histograms, scores of about 2016, threshold 7.5, "
-                f"T = {int(found.time[-1])}, {size(found)}; σ = γ = 1, η = 1/480 from the paper's "
-                f"L, R1, R2; the answer is {np.atleast_1d(found.attrs['best'])[0]}",
-                "to come",
-                "to come",
-                command,
-            ),
+            f"HERO wins on MovieLens ({label})",
+            "Section 6.4",
+            f"ratings drawn from the real histograms, scores of about 2016, threshold 7.5, "
+            f"T = {int(found.time[-1])}, {size(found)}; σ = γ = 1, η = 1/480 from the paper's "
+            f"L, R1, R2; the answer is {np.atleast_1d(found.attrs['best'])[0]}",
+            command,
             _genre_note(found),
         )
         pulled = Contest(found, PAPER_ETA, RIVALS, [PULLED])

@@ -17,7 +17,7 @@ from bayes_feasible.analysis.paper.compare import (
     size,
 )
 from bayes_feasible.analysis.paper.rule_sets import PAPER_ETA, RULES, TIMES
-from bayes_feasible.analysis.paper.runs import Study
+from bayes_feasible.analysis.paper.runs import Experiment
 from bayes_feasible.instances import random_ball
 from bayes_feasible.rules.catalogue import PEPS
 
@@ -31,7 +31,7 @@ PEPS_TIMES = tuple(sorted({*TIMES, 512, 520, RESTART, RESTART + 6}))
 
 def studies(
     repetitions: int, times: tuple[int, ...] = PEPS_TIMES, instances: int = INSTANCES
-) -> list[Study]:
+) -> list[Experiment]:
     """One instance, and many."""
     horizon = times[-1]
     rules = RULES | {
@@ -44,8 +44,8 @@ def studies(
     many = [free(SEED + i) for i in range(instances)]
     each = max(2, repetitions // instances)
     return [
-        Study("peps", [free(SEED)], rules, times, repetitions),
-        Study("peps_average", many, rules, times, each),
+        Experiment("peps", [free(SEED)], rules, times, repetitions),
+        Experiment("peps_average", many, rules, times, each),
     ]
 
 

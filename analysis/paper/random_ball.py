@@ -10,7 +10,7 @@ from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.compare import Contest, contest_claims, judge, size
 from bayes_feasible.analysis.paper.dependence import dependence_claim
 from bayes_feasible.analysis.paper.rule_sets import HEROES, RIVALS, RULES, TIMES
-from bayes_feasible.analysis.paper.runs import Study
+from bayes_feasible.analysis.paper.runs import Experiment
 from bayes_feasible.instances import random_ball
 
 SETTINGS = ((2, 5), (2, 20), (2, 50), (20, 20), (50, 20))  # dimensions and numbers of arms
@@ -20,15 +20,15 @@ SEED = 0  # of the one instance; the average is over seeds 0, 1, ...
 
 def studies(
     repetitions: int, times: tuple[int, ...] = TIMES, instances: int = INSTANCES
-) -> list[Study]:
+) -> list[Experiment]:
     """Two for each setting: one instance; and many, with as many repetitions in all."""
     found = []
     for d, k in SETTINGS:
         one = random_ball(d, k, SEED)
-        found.append(Study(f"random_ball_d{d}_k{k}", [one], RULES, times, repetitions))
+        found.append(Experiment(f"random_ball_d{d}_k{k}", [one], RULES, times, repetitions))
         many = [random_ball(d, k, SEED + i) for i in range(instances)]
         each = max(2, repetitions // instances)
-        found.append(Study(f"random_ball_average_d{d}_k{k}", many, RULES, times, each))
+        found.append(Experiment(f"random_ball_average_d{d}_k{k}", many, RULES, times, each))
     return found
 
 
@@ -42,15 +42,11 @@ def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
                 found,
                 HEROES,
                 RIVALS,
-                Claim(
-                    f"HERO converges faster, d = {d}, K = {k} ({label})",
-                    f"Section 6.2, figure for d = {d}, K = {k}",
-                    f"uniform arms in the unit ball, T = {int(found.time[-1])}, {size(found)}; "
-                    "the paper's own instance is not known",
-                    "to come",
-                    "to come",
-                    command,
-                ),
+                f"HERO converges faster, d = {d}, K = {k} ({label})",
+                f"Section 6.2, figure for d = {d}, K = {k}",
+                f"uniform arms in the unit ball, T = {int(found.time[-1])}, {size(found)}; "
+                "the paper's own instance is not known",
+                command,
             )
     depends = dependence_claim(
         {

@@ -1,21 +1,17 @@
-"""Many experiments, watched under both recommendation rules, and kept in files.
+"""Many experiments, watched under both recommendation rules.
 
-A piece of work is a `Study`: rules that run on one instance or on several. Its replicates meet
-the same noise as those of `bayes_feasible.simulate` with the same seeds; what differs is what is
-written down. At each checkpoint several posterior draws say how probably the paper's
-recommendation (the best feasible candidate of one draw) is right at that moment, which is less
-noisy than one draw, and the posterior means give the other recommendation.
+An `Experiment` has rules that run on one instance or on several. Its replicates meet the same
+noise as those of `bayes_feasible.simulate` with the same seeds; what differs is the recorder. At
+each checkpoint several posterior draws say how probably the paper's recommendation (the best
+feasible candidate of one draw) is right at that moment, which is less noisy than one draw, and the
+posterior means give the other recommendation.
 """
 
-import hashlib
-import json
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import batched
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +21,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from bayes_feasible._interrupt import undisturbed
-from bayes_feasible.files.atomic import write_netcdf
+from bayes_feasible.analysis.study import executors
+from bayes_feasible.analysis.study.store import Store, Task, key_of, read_dataset
 from bayes_feasible.files.documents import to_document
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.rate import optimal_rate, smallest_exponents
@@ -33,15 +30,15 @@ from bayes_feasible.rules.base import Rule
 from bayes_feasible.rules.choose import recommend_drawn
 from bayes_feasible.rules.engine import mean_best
 from bayes_feasible.simulation.simulate import Environment
-from bayes_feasible.simulation.workers import Workers
 
 DRAWS = 16  # posterior draws at a checkpoint: the paper's recommendation, so often
 BLOCK = 10  # replicates in one task
 WRITTEN_BY = 1  # changes when the same settings would give other numbers
+SMALLER = {"zlib": True, "complevel": 4}
 
 
 @dataclass(frozen=True)
-class Study:
+class Experiment:
     """Rules on one instance or on several, each many times.
 
     Attributes
@@ -68,36 +65,31 @@ class Study:
     seed: int = 0
     environment: Callable[..., Environment] = Environment
 
-    def settings(self) -> str:
-        """Everything that the numbers depend on, as JSON."""
-        return json.dumps(
-            {
-                "name": self.name,
-                "instances": [to_document(i, strict=True) for i in self.instances],
-                "rules": {name: _described(maker) for name, maker in self.rules.items()},
-                "times": list(map(int, self.times)),
-                "replicates": self.replicates,
-                "seed": self.seed,
-                "environment": _described(self.environment),
-                "draws": DRAWS,
-                "written_by": WRITTEN_BY,
-            },
-            sort_keys=True,
-        )
-
     def blocks(self) -> Iterator[tuple[int, int, int]]:
-        """The tasks: an instance, its first replicate and how many there are."""
+        """Cut the work into tasks: an instance, its first replicate and how many there are."""
         for instance in range(len(self.instances)):
             for first in range(0, self.replicates, BLOCK):
                 yield instance, first, min(BLOCK, self.replicates - first)
 
     def piece(self) -> "Piece":
-        """The study as tasks."""
-        tasks = [partial(watch, self, *block) for block in self.blocks()]
-        return Piece(self.name, self.settings(), tasks, partial(_labelled, self), self.compile)
+        """Turn the experiment into tasks."""
+        settings = {
+            "name": self.name,
+            "instances": [to_document(i, strict=True) for i in self.instances],
+            "rules": {name: _describe(maker) for name, maker in self.rules.items()},
+            "times": list(map(int, self.times)),
+            "seed": self.seed,
+            "environment": _describe(self.environment),
+            "draws": DRAWS,
+        }
+        work = [partial(watch, self, *block) for block in self.blocks()]
+        return cut(
+            self.name, settings, work, partial(_join, self), Watched.to_dataset, self.compile,
+            blocks=list(self.blocks()),
+        )  # fmt: skip
 
     def compile(self) -> None:
-        """One round of each rule: what is compiled by that is on the disk for all processes."""
+        """Play one round of each rule: what is compiled by that is on the disk for all."""
         first = replace(self, times=(1,), instances=self.instances[:1], replicates=1)
         watch(first, 0, 0, 1)
 
@@ -106,10 +98,32 @@ class Piece(NamedTuple):
     """Work that gives one file, in tasks that may run anywhere and in any order."""
 
     name: str  # of the file
-    settings: str  # all that the numbers depend on
-    tasks: Sequence[Callable[[], Any]]
-    join: Callable[[list[Any]], xr.Dataset]  # from the results of the tasks, in their order
-    prepare: Callable[[], None] = lambda: None  # before the tasks, in this process
+    tasks: list[Task]
+    join: Callable[[list[xr.Dataset]], xr.Dataset]  # what the tasks recorded, in their order
+    prepare: Callable[[], None]  # before the tasks, in this process
+
+    @property
+    def key(self) -> str:
+        """What the file depends on."""
+        return key_of({"tasks": [task.key for task in self.tasks]})
+
+
+def cut(
+    name: str,
+    settings: Any,
+    work: Sequence[Callable[[], Any]],
+    join: Callable[[list[xr.Dataset]], xr.Dataset] = lambda found: found[0],
+    record: Callable[[Any], xr.Dataset] = lambda found: found,
+    prepare: Callable[[], None] = lambda: None,
+    blocks: Sequence[Any] = (),
+) -> Piece:
+    """Make a piece: tasks whose numbers depend on `settings` and their own of `blocks`."""
+    causes = {"settings": settings, "written_by": WRITTEN_BY}
+    tasks = [
+        Task(f"{name}-{i:04d}", key_of(causes | {"block": blocks[i] if blocks else i}), one, record)
+        for i, one in enumerate(work)
+    ]
+    return Piece(name, tasks, join, prepare)
 
 
 class Watched(NamedTuple):
@@ -122,9 +136,15 @@ class Watched(NamedTuple):
     best_share: NDArray[np.float32]  # of the pulls, for the arms that are the best candidate
     allocation: NDArray[np.float64]  # (rule, time, arm), summed over the replicates
 
+    def to_dataset(self) -> xr.Dataset:
+        """Name the arrays."""
+        dims = ("rule", "replicate", "time")
+        found = {name: (dims, getattr(self, name)) for name in self._fields[:-1]}
+        return xr.Dataset({**found, "allocation": (("rule", "time", "arm"), self.allocation)})
 
-def run(study: Study, processes: Workers | None = None) -> xr.Dataset:
-    """Run a study, its tasks on these processes if there are any.
+
+def run(experiment: Experiment) -> xr.Dataset:
+    """Run an experiment here, without keeping anything.
 
     Returns
     -------
@@ -135,54 +155,54 @@ def run(study: Study, processes: Workers | None = None) -> xr.Dataset:
         latter is the best or a copy of it), `efficiency` and `best_share`; and the mean
         `allocation`, over `instance`, `rule`, `time` and `arm`.
     """
-    ((_, dataset, _),) = completed([study.piece()], processes)
-    return dataset
+    piece = experiment.piece()
+    return piece.join([task.record(task()) for task in piece.tasks])
 
 
-def completed(
-    pieces: Sequence[Piece], processes: Workers | None = None, *, progress: bool = False
-) -> Iterator[tuple[Piece, xr.Dataset, float]]:
-    """Each piece as soon as all its tasks are done, its Dataset, and their processor seconds.
+def complete(
+    pieces: Sequence[Piece], store: Store, workers: int = 0, *, progress: bool = False
+) -> Iterator[tuple[Piece, xr.Dataset, bool]]:
+    """Give each piece as soon as it is done, its Dataset, and whether it was there already.
 
     All tasks are handed out at once, so that no process waits for the end of a piece. Those that
     are pieces on their own go first: none of them is left running alone at the end.
     """
-    order = sorted(pieces, key=lambda piece: len(piece.tasks) > 1)
-    total = sum(len(piece.tasks) for piece in order)
-    with tqdm(total=total, disable=not progress, unit="task") as bar:
-        if processes is None:
-            for piece in order:
-                yield _joined(piece, [_timed(task) for task in piece.tasks])
-                bar.update(len(piece.tasks))
-            return
-        for piece in order:
+    for piece in pieces:
+        if piece.key in store:
+            yield piece, read_dataset(store.read(piece.key)), True
+    missing = [piece for piece in pieces if piece.key not in store]
+    missing.sort(key=lambda piece: len(piece.tasks) > 1)
+    left = {
+        piece.name: {task.key for task in piece.tasks if task.key not in store} for piece in missing
+    }
+    owner = {task.key: piece for piece in missing for task in piece.tasks}
+    tasks = [task for piece in missing for task in piece.tasks if task.key not in store]
+    for piece in missing:
+        if workers:
             piece.prepare()
-        futures = [
-            [processes.submit(partial(_timed, task)) for task in piece.tasks] for piece in order
-        ]
-        owner = {future: place for place, own in enumerate(futures) for future in own}
-        left = list(map(len, futures))
-        for future in as_completed(owner):
-            place = owner[future]
-            left[place] -= 1
-            future.result()  # raises what went wrong
+        if not left[piece.name]:
+            yield piece, _finish(piece, store), False
+    results = executors.on_processes(tasks, workers) if workers else executors.here(tasks)
+    with closing(results), tqdm(total=len(tasks), disable=not progress, unit="task") as bar:
+        for task, result in results:
+            store.keep(task, result)
             bar.update()
-            if not left[place]:
-                yield _joined(order[place], [future.result() for future in futures[place]])
-                futures[place].clear()
+            piece = owner[task.key]
+            left[piece.name].remove(task.key)
+            if not left[piece.name]:
+                yield piece, _finish(piece, store), False
 
 
-def _timed(task: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.process_time()
-    return task(), time.process_time() - start
+def _finish(piece: Piece, store: Store) -> xr.Dataset:
+    """Keep a piece as a whole, in the place of its parts."""
+    found = piece.join([read_dataset(store.read(task.key)) for task in piece.tasks])
+    encoding = {name: SMALLER for name in found.data_vars if found[name].dtype.kind in "fib"}
+    content = store.write(piece.name, piece.key, found, encoding=encoding)
+    store.remove(task.key for task in piece.tasks)
+    return read_dataset(content)
 
 
-def _joined(piece: Piece, results: list[tuple[Any, float]]) -> tuple[Piece, xr.Dataset, float]:
-    found, seconds = zip(*results, strict=True)
-    return piece, piece.join(list(found)), sum(seconds)
-
-
-def watch(study: Study, which: int, first: int, number: int) -> Watched:
+def watch(study: Experiment, which: int, first: int, number: int) -> Watched:
     """One task: so many replicates of every rule on one instance."""
     instance = study.instances[which]
     problem, times = instance.problem, np.asarray(study.times)
@@ -232,20 +252,17 @@ def _efficiency(instance: Instance, shares: Any, shape: tuple[int, ...]) -> NDAr
     return (smallest.reshape(shape) / rate).astype(np.float32)
 
 
-def _labelled(study: Study, seen: list[Watched]) -> xr.Dataset:
-    """What the tasks of a study saw, in the order of its blocks, as a Dataset."""
+def _join(study: Experiment, seen: list[xr.Dataset]) -> xr.Dataset:
+    """Join what the tasks of an experiment saw, in the order of its blocks."""
     dims = ("instance", "rule", "replicate", "time")
-    each = len(seen) // len(study.instances)
-    by_instance = list(batched(seen, each))
+    by_instance = list(batched(seen, len(seen) // len(study.instances)))
+
+    def stack(name: str, join: Callable[..., Any]) -> NDArray[Any]:
+        return np.stack([join([one[name].values for one in own]) for own in by_instance])
+
     joined = {
-        field: (dims, np.stack([_side_by_side(own, field) for own in by_instance]))
-        for field in Watched._fields[:-1]
+        name: (dims, stack(name, partial(np.concatenate, axis=1))) for name in Watched._fields[:-1]
     }
-    arms = max(len(instance.problem.arms) for instance in study.instances)
-    allocation = np.zeros((len(study.instances), len(study.rules), len(study.times), arms))
-    for which, own in enumerate(by_instance):
-        for watched in own:
-            allocation[which, :, :, : watched.allocation.shape[-1]] += watched.allocation
     best = np.stack([i.problem.copies(i.best) for i in study.instances])
     by_mean = joined["by_mean"][1]
     right = np.take_along_axis(best[:, None, None, :], np.maximum(by_mean, 0), axis=-1)
@@ -253,42 +270,19 @@ def _labelled(study: Study, seen: list[Watched]) -> xr.Dataset:
         {
             **joined,
             "correct": (dims, right & (by_mean >= 0)),
-            "allocation": (("instance", "rule", "time", "arm"), allocation / study.replicates),
+            "allocation": (
+                ("instance", "rule", "time", "arm"),
+                stack("allocation", sum) / study.replicates,
+            ),
         },
         coords={"rule": list(study.rules), "time": np.asarray(study.times)},
         attrs={"name": study.name, "best": [i.problem.name(i.best) for i in study.instances]},
     )
 
 
-def _side_by_side(seen: Sequence[Watched], field: str) -> NDArray[Any]:
-    return np.concatenate([getattr(one, field) for one in seen], axis=1)
-
-
-def stored(path: Path, settings: str) -> xr.Dataset | None:
-    """The Dataset of a file, if it was made with these settings."""
-    if not path.exists():
-        return None
-    with xr.open_dataset(path, engine="h5netcdf") as found:
-        same = found.attrs.get("settings_hash") == fingerprint(settings)
-        return found.load() if same else None
-
-
-def store(path: Path, settings: str, dataset: xr.Dataset) -> None:
-    """Write a Dataset with the settings it was made with."""
-    signed = dataset.assign_attrs(settings=settings, settings_hash=fingerprint(settings))
-    smaller = {"zlib": True, "complevel": 4}
-    encoding = {name: smaller for name in signed.data_vars if signed[name].dtype.kind in "fib"}
-    write_netcdf(path, signed, encoding=encoding)
-
-
-def fingerprint(settings: str) -> str:
-    """A short hash of settings."""
-    return hashlib.sha256(settings.encode()).hexdigest()[:16]
-
-
-def _described(maker: Any) -> str:
-    """A class or function, with the options that `partial` fixed."""
+def _describe(maker: Any) -> str:
+    """Name a class or function, with the options that `partial` fixed."""
     if isinstance(maker, partial):
         options = ", ".join(f"{name}={value!r}" for name, value in sorted(maker.keywords.items()))
-        return f"{_described(maker.func)}({options})"
+        return f"{_describe(maker.func)}({options})"
     return str(maker.__qualname__)

@@ -6,7 +6,6 @@ Run all of it, or one piece, from the command line::
 """
 
 import argparse
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
@@ -16,7 +15,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from bayes_feasible.analysis.paper.claims import HEADINGS, Claim
-from bayes_feasible.analysis.paper.runs import WRITTEN_BY, Piece
+from bayes_feasible.analysis.paper.runs import Piece, cut
 from bayes_feasible.analysis.paper.theory_convergence import claim_convergence
 from bayes_feasible.analysis.paper.theory_decay import claim_decay, claim_frequency
 from bayes_feasible.analysis.paper.theory_events import claim_confidence, claim_identification
@@ -62,11 +61,11 @@ def pieces(repetitions: int) -> list[Piece]:
     """All of it, as a part of the report; with few repetitions the quick version."""
     quick = repetitions <= QUICK
     return [
-        Piece(
+        cut(
             f"theory_{'quick' if quick else 'full'}_{name}",
-            json.dumps([name, quick, sources(), WRITTEN_BY]),
+            [name, quick, sources()],
             [partial(prove, quick, 0, name)],
-            lambda found: _dataset(*found),
+            record=_dataset,
         )
         for name in PIECES
     ]

@@ -12,7 +12,6 @@ the pulls, which has to tend to 1.
 
 import os
 from collections.abc import Sequence
-from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -30,12 +29,14 @@ from bayes_feasible.analysis.paper.theory_text import (
     mean_and_error,
     quoted,
 )
+from bayes_feasible.analysis.study import executors
+from bayes_feasible.analysis.study.store import Task
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism
 from bayes_feasible.rate.rate import optimal_rate
 from bayes_feasible.rules.catalogue import BLFAIPS
 from bayes_feasible.simulation.simulate import Environment
-from bayes_feasible.simulation.workers import Workers, among_others
+from bayes_feasible.simulation.workers import among_others
 
 TIMES = (2000, 10_000, 100_000, 1_000_000, 10_000_000)
 WORTH_PROCESSES = 2_000_000  # rounds
@@ -43,12 +44,13 @@ PARTS = ("log_error", "at_mean", "at_truth", "log_error_scaled")
 
 
 def parallel(work: Any, items: Sequence[Any], rounds: int) -> list[Any]:
-    """`work` on every item, on all cores where the number of rounds is worth it."""
+    """Do `work` on every item, on all cores where the number of rounds is worth it."""
     if rounds < WORTH_PROCESSES or (os.cpu_count() or 1) == 1 or among_others():
         return [work(item) for item in items]
-    with closing(Workers(os.cpu_count() or 1)) as workers:
-        futures = [workers.submit(partial(work, item)) for item in items]
-        return [future.result() for future in futures]
+    tasks = [Task(f"run {i}", str(i), partial(work, item)) for i, item in enumerate(items)]
+    results = executors.on_processes(tasks, os.cpu_count() or 1)
+    found = {task.key: result for task, result in results}
+    return [found[task.key] for task in tasks]
 
 
 def one_run(

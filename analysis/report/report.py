@@ -1,21 +1,22 @@
 """A study as one web page: the verdict first, then what it rests on.
 
-The page stands alone: pictures are inside it, it needs no script and no network. The same study
-gives the same bytes.
+The page stands alone: pictures and style are inside it, it needs no script and no network. The
+words are in `templates/report.html.j2`. The same study gives the same bytes.
 """
 
+import base64
 import json
 import math
 import os
 import tomllib
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from bayes_feasible.analysis.report import page as html
 from bayes_feasible.analysis.study.verdicts import (
     ATTAINS,
     BELOW,
@@ -29,17 +30,21 @@ from bayes_feasible.analysis.study.verdicts import (
     overshot,
     words,
 )
-from bayes_feasible.files.atomic import replaced
+from bayes_feasible.files.atomic import write_bytes
 
 PAGE = "report.html"
+TEMPLATES = Path(__file__).with_name("templates")
 FEW_REPLICATES = 10
+SHOWN_ARMS = 20
 TONE = {ATTAINS: "good", BELOW: "bad", UNDECIDED: "open", UNDEFINED: "open", FAULT: "fault"}
 SAMPLER_TROUBLE = ("condemned", "failed", "doubtful")
+BOARD = "scoreboard_"  # and the number of pulls: the name of a figure
 
 CAPTIONS = {
     "log_error": "Posterior probability that the best candidate is not the best, on two "
     "logarithmic scales: mean log-probability over replicates, and the band that holds most of "
-    "them. In the long run no curve can fall faster than the dashed line.",
+    "them. In the long run no curve can fall faster than the dashed line. Below, how many nats "
+    "each rule is behind the best one: rules that overlap above come apart there.",
     "local_exponent": "How fast the error fell over the decade before each time, in units of Γ. "
     "Early values are above 1 because of a polynomial factor that stops mattering.",
     "rate_posterior": "The rate that the regression fits to the error curve of each rule. Bars are "
@@ -55,34 +60,20 @@ CAPTIONS = {
     "that is hardest to tell apart from the truth (cross), in each parameter's plane. Grey lines "
     "are the limits of the other mistakes.",
 }
-BOARD = "scoreboard_"  # and the number of pulls: the name of a figure
-MEANING = [
-    ("Γ, the optimal rate", "The fastest rate, in nats per pull, at which the posterior "
-     "probability of error can fall in the long run, whatever the rule. It is computed with a "
-     "proof from both sides."),
-    ("Rate", "The slope ρ of the regression −log p = ρ t − c √t + a log t − b + error, fitted to "
-     "the last three decades of time, where the error wanders like a random walk within each "
-     "replicate. Dividing by Γ makes 1 the best there can be."),
-    ("Interval", "Holds the rate with the stated probability, as far as the error curves alone "
-     "can tell. It may reach above 1; the verdict then uses that nothing beats Γ (given ≤ Γ). "
-     f"{OVERSHOT} {OVERSHOOT[:1].upper()}{OVERSHOOT[1:]}."),
-    ("Last decade", "The mean slope of −log p between a tenth of the horizon and the horizon, in "
-     "units of Γ. It needs no model, and takes what the polynomial factor adds for decay."),
-    ("Efficiency", "The smallest exponent of the allocation over Γ, under the true parameters: "
-     "what the pulls can reach at best."),
-    ("Distance to w*", "Share of the pulls that would have to go to other arms to match the "
-     "optimal allocation. There may be other optimal allocations where it is not small."),
-]  # fmt: skip
-DIAGNOSTICS = [
-    ("R-hat", f"Compares the chains with each other; above {RHAT} they disagree, and the fit is "
-     "not to be trusted."),
-    ("Effective draws", f"How many independent draws the chains are worth, in the middle and in "
-     f"the tails of the posterior; {ESS} or more are wanted for an interval."),
-    ("Divergences", "Steps at which the sampler could not follow the posterior; any casts doubt "
-     "on the fit."),
-    ("Monte Carlo error", "Standard error of the mean rate (in units of Γ) that comes from "
-     "sampling; it should be small beside the interval."),
-]  # fmt: skip
+
+# What a figure shows, for who cannot see it. {after} is the time, {NAME} a number for each rule.
+ALTERNATIVES = {
+    "log_error": "Log-probability of error against time. Mean {after}: {log_error:.4g}; the line "
+    "of slope Γ is at {limit:.4g}.",
+    "local_exponent": "Local exponent in units of Γ against time. {after}: {slope:.3f}.",
+    "rate_posterior": "Posterior densities of the rate in units of Γ. Means: {relative_rate:.3f}.",
+    "efficiency": "Efficiency of the allocation against time. {after}: {efficiency:.3f}.",
+    "accuracy": "Share of right recommendations against time. {after}: {accuracy:.0%}.",
+    "allocation": "Shares of the pulls {after} beside the optimal ones (largest: {shares}). Total "
+    "distance to them: {distance:.3f}.",
+    "geometry": "Planes of the reward and cost parameters with the truth, the limits of each "
+    "mistake, and the hardest alternative on the nearest limit.",
+}
 
 # What the page takes from `summary.nc`.
 VARIABLES = (
@@ -95,6 +86,18 @@ ATTRIBUTES = (
     *("rate", "rate_lower", "rate_upper", "region", "probability", "replicates", "horizon"),
     "best",
 )
+
+Boards = list[tuple[str, str, xr.Dataset]]  # the name of its figure, where in words, the scores
+
+
+class Table(NamedTuple):
+    """Cells for reading: numbers to the right, `words` to the left, `prose` in lines."""
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: Sequence[int] = (0,)
+    prose: Sequence[int] = ()
 
 
 def write(folder: str | os.PathLike[str], path: str | os.PathLike[str] | None = None) -> Path:
@@ -129,47 +132,54 @@ def write(folder: str | os.PathLike[str], path: str | os.PathLike[str] | None = 
     """
     folder = Path(folder)
     target = folder / PAGE if path is None else Path(path)
-    content = render(folder)
-    with replaced(target) as temporary:
-        temporary.write_text(content, encoding="utf-8")
+    write_bytes(target, render(folder).encode())
     return target
 
 
 def render(folder: Path) -> str:
-    """The page of a study's folder."""
+    """Make the page of a study's folder."""
+    import jinja2
+
     if not folder.is_dir():
         raise ValueError(f"{folder}: no such folder")
-    summary = _dataset(folder / "summary.nc")
+    summary = _read_dataset(folder / "summary.nc")
     if summary is None:
         raise ValueError(f"{folder}: no summary.nc, so this is not a finished study")
     missing = [name for name in VARIABLES if name not in summary]
     missing += [name for name in ATTRIBUTES if name not in summary.attrs]
     if missing:
         raise ValueError(f"{folder / 'summary.nc'}: not the summary of a study; no {missing[0]!r}")
-    specification = _specification(folder)
-    manifest = _manifest(folder)
-    boards = {path.stem: _dataset(path) for path in sorted(folder.glob("scoreboard*.nc"))}
-    scores = {name: board for name, board in boards.items() if board is not None}
-    title = specification.get("title") or f"Study: {', '.join(map(str, summary.rule.values))}"
-    body = [
-        "<header>",
-        f"<h1>{html.escape(title)}</h1>",
-        _question(summary),
-        "</header>\n<main>",
-        _verdict(summary),
-        _warnings(folder, summary, scores, manifest),
-        html.section("Figures", _figures(folder, summary, scores), name="figures"),
-        html.section("The numbers", _numbers(summary), html.definitions(MEANING), name="numbers"),
-        _diagnostics(summary),
-        _samplers(scores),
-        _instance(folder, summary),
-        _provenance(folder, manifest),
-        "</main>",
-    ]
-    return html.page(title, [part for part in body if part])
+    text = _read_text(folder / "specification.toml")
+    manifest = json.loads(_read_text(folder / "manifest.json") or "{}")
+    boards = _read_boards(folder)
+    names = [str(name) for name in summary.rule.values]
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    return environment.get_template("report.html.j2").render(
+        title=tomllib.loads(text).get("title") or f"Study: {', '.join(names)}",
+        style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
+        about=summary.attrs,
+        headline=write_headline(summary),
+        rules=[_describe_rule(summary.sel(rule=name)) for name in names],
+        warnings=_find_warnings(folder, summary, boards, manifest),
+        figures=_find_figures(folder / "figures", summary, boards),
+        numbers=_tabulate_numbers(summary),
+        diagnostics=_tabulate_diagnostics(summary),
+        samplers=[_tabulate_samplers(where, board) for _, where, board in boards],
+        hardest=_describe_hardest(folder),
+        allocation=_tabulate_allocation(summary),
+        specification=text,
+        versions=_tabulate_versions(folder, manifest),
+        checksums=_tabulate_checksums(folder, manifest),
+        limits={"rhat": RHAT, "ess": ESS},
+        overshot=OVERSHOT,
+        overshoot=OVERSHOOT,
+    )
 
 
-def _dataset(path: Path) -> xr.Dataset | None:
+def _read_dataset(path: Path) -> xr.Dataset | None:
     if not path.exists():
         return None
     try:
@@ -179,64 +189,41 @@ def _dataset(path: Path) -> xr.Dataset | None:
         raise ValueError(f"{path}: not a netCDF file, or damaged ({error})") from None
 
 
-def _specification(folder: Path) -> dict[str, Any]:
-    path = folder / "specification.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+def _read_text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
-    path = folder / "manifest.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+def _read_boards(folder: Path) -> Boards:
+    """Read the samplers' scores: one board for each time, where a file has times."""
+    boards: Boards = []
+    for path in sorted(folder.glob("scoreboard*.nc")):
+        board = _read_dataset(path)
+        assert board is not None
+        if "time" in board.dims:
+            boards += [
+                (f"{BOARD}{t}", f" after {int(t):,} pulls", board.sel(time=t))
+                for t in board.time.values
+            ]
+        else:
+            where = "" if path.stem == "scoreboard" else f" ({path.stem})"
+            boards.append((path.stem, where, board))
+    return boards
 
 
-def _question(summary: xr.Dataset) -> str:
-    about = summary.attrs
-    return (
-        '<p class="lead"><strong>The question.</strong> '
-        "After noisy pulls a rule recommends the candidate that looks best among those that meet "
-        "their constraints. Does the probability that this is wrong fall as fast as is possible "
-        f"at all, at the rate Γ = {about['rate']:.6g} per pull? "
-        f"{summary.sizes['rule']} rules, {about['replicates']} replicates each, "
-        f"{about['horizon']:,} pulls; the right answer is candidate "
-        f"{html.escape(about['best'])}.</p>"
-    )
+def _describe_rule(one: xr.Dataset) -> dict[str, str]:
+    verdict, sentence = str(one.verdict.item()), str(one.explanation.item())
+    # No line ends between a number and its per cent sign.
+    sentence = (sentence[:1].upper() + sentence[1:]).replace(" %", "\N{NO-BREAK SPACE}%")
+    return {
+        "name": str(one.rule.item()),
+        "verdict": words(verdict),
+        "tone": TONE[verdict],
+        "sentence": sentence,
+    }
 
 
-def _verdict(summary: xr.Dataset) -> str:
-    cards = []
-    for name in summary.rule.values:
-        one = summary.sel(rule=name)
-        verdict = str(one.verdict.item())
-        sentence = str(one.explanation.item())
-        cards.append(
-            f'<li class="{TONE[verdict]}"><b>{html.escape(str(name))}</b>'
-            f'<span class="badge">{html.escape(words(verdict))}</span>'
-            f"<p>{html.escape(_unbroken(sentence[:1].upper() + sentence[1:]))}.</p></li>"
-        )
-    about = summary.attrs
-    rule = (
-        f"Attains Γ: with probability {about['probability']:g} or more the rate is at least "
-        f"{100 * (1 - about['region']):g} % of Γ, given the theorem that nothing beats Γ, and so "
-        "is what the allocation can reach. Below Γ: the interval ends under that, and the "
-        "allocation is not on its way to the optimal one. Undecided: neither holds yet; about T "
-        "pulls would tell."
-    )
-    return html.section(
-        "Verdict",
-        html.paragraph(headline(summary), "lead"),
-        '<ul class="verdicts">\n' + "\n".join(cards) + "\n</ul>",
-        html.paragraph(rule, "soft"),
-        name="verdict",
-    )
-
-
-def _unbroken(text: str) -> str:
-    """A text in which no line ends between a number and its per cent sign."""
-    return text.replace(" %", "\N{NO-BREAK SPACE}%")
-
-
-def headline(summary: xr.Dataset) -> str:
-    """The study in one sentence.
+def write_headline(summary: xr.Dataset) -> str:
+    """Say what a study found in one sentence.
 
     Examples
     --------
@@ -244,10 +231,9 @@ def headline(summary: xr.Dataset) -> str:
     >>> from bayes_feasible.analysis.study.convergence import summarise
     >>> instance = bf.instances.end_of_optimism(alpha=0.3)
     >>> results = bf.simulate(instance, {"Uniform": bf.Uniform}, horizon=5000, replicates=20)
-    >>> headline(summarise(results, instance, regression=False, progress=False))
+    >>> write_headline(summarise(results, instance, regression=False, progress=False))
     'After 5,000 pulls Uniform stays below the optimal rate.'
     """
-    verdicts = [str(verdict) for verdict in summary.verdict.values]
     phrases = []
     for verdict, one, many in (
         (ATTAINS, "attains the optimal rate", "attain the optimal rate"),
@@ -256,27 +242,22 @@ def headline(summary: xr.Dataset) -> str:
         (FAULT, "shows a fault", "show a fault"),
         (UNDEFINED, "has no rate to attain", "have no rate to attain"),
     ):
-        number = verdicts.count(verdict)
-        if number:
-            names = [str(n) for n, v in zip(summary.rule.values, verdicts, strict=True)
-                     if v == verdict]  # fmt: skip
-            phrases.append(f"{_listed(names)} {one if number == 1 else many}")
+        names = [str(name) for name in summary.rule.values[summary.verdict.values == verdict]]
+        if names:
+            quoted = [f"“{name}”" if "," in name else name for name in names]
+            listed = " and ".join(filter(None, [", ".join(quoted[:-1]), quoted[-1]]))
+            phrases.append(f"{listed} {one if len(names) == 1 else many}")
     return f"After {summary.attrs['horizon']:,} pulls {'; '.join(phrases)}."
 
 
-def _listed(names: list[str]) -> str:
-    quoted = [f"“{name}”" if "," in name else name for name in names]
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
-
-
-def _warnings(
-    folder: Path, summary: xr.Dataset, scores: dict[str, xr.Dataset], manifest: dict[str, Any]
-) -> str:
+def _find_warnings(
+    folder: Path, summary: xr.Dataset, boards: Boards, manifest: dict[str, Any]
+) -> list[str]:
     found = []
     for name in summary.rule.values:
         one = summary.sel(rule=name)
         if one.trouble.item():
-            found.append(f"The fit of {name} is not to be trusted: {one.trouble.item()}.")
+            found.append(f"The fit of {name} cannot be trusted: {one.trouble.item()}.")
         if one.verdict.item() == FAULT:
             found.append(f"{name}: {one.explanation.item()}.")
         if overshot(one):
@@ -291,41 +272,19 @@ def _warnings(
         )
     if summary.attrs.get("method") != "regression":
         found.append("There is no regression: the rates are slopes over the last decade.")
-    for label, board in scores.items():
-        found += _sampler_warnings(label, board)
-    found += _changed(folder, manifest)
-    if not found:
-        return ""
-    return '<div class="warning" role="note"><h3>Not to be trusted as it is</h3>' + html.listing(
-        found
-    ) + "</div>"  # fmt: skip
-
-
-def _sampler_warnings(label: str, board: xr.Dataset) -> list[str]:
-    found = []
-    for where, one in _boards(label, board):
-        bad = [
-            f"{name} ({verdict})"
-            for name, verdict in zip(one.sampler.values, one.verdict.values, strict=True)
-            if str(verdict) in SAMPLER_TROUBLE
-        ]
+    for _, where, board in boards:
+        verdicts = zip(board.sampler.values, board.verdict.values, strict=True)
+        bad = [f"{name} ({verdict})" for name, verdict in verdicts if verdict in SAMPLER_TROUBLE]
         if bad:
             found.append(
-                f"Samplers that do not pass{where}: {', '.join(map(str, bad))}. Their draws are "
-                "not to be used; the verdict does not rest on them."
+                f"Samplers that do not pass{where}: {', '.join(bad)}. Do not use their draws; the "
+                "verdict does not rest on them."
             )
-    return found
+    return found + _find_changes(folder, manifest)
 
 
-def _boards(label: str, board: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
-    """The scoreboards in one file: one for each time, if it has times."""
-    if "time" in board.dims:
-        return [(f" after {int(t):,} pulls", board.sel(time=t)) for t in board.time.values]
-    return [("" if label == "scoreboard" else f" ({label})", board)]
-
-
-def _changed(folder: Path, manifest: dict[str, Any]) -> list[str]:
-    """Files that are not as the study wrote them; this page is being written."""
+def _find_changes(folder: Path, manifest: dict[str, Any]) -> list[str]:
+    """Name files that are not as the study wrote them; this page is being written."""
     missing, changed = [], []
     for name, record in sorted(manifest.get("outputs", {}).items()):
         path = folder / name
@@ -336,220 +295,148 @@ def _changed(folder: Path, manifest: dict[str, Any]) -> list[str]:
         elif sha256(path.read_bytes()).hexdigest() != record["sha256"]:
             changed.append(name)
     found = [f"Missing: {', '.join(missing)}."] if missing else []
-    if changed:
-        found.append(f"Not as the study wrote it: {', '.join(changed)}.")
-    return found
+    return found + ([f"Changed since the study wrote it: {', '.join(changed)}."] if changed else [])
 
 
-def _figures(folder: Path, summary: xr.Dataset, scores: dict[str, xr.Dataset]) -> str:
-    ours = folder / "figures"
-    pictures = {path.stem: path for path in sorted(ours.glob("*.svg"))} if ours.is_dir() else {}
-    parts = [
-        html.figure(pictures.pop(name), alternative_text(name, summary), caption)
-        for name, caption in CAPTIONS.items()
-        if name in pictures
+def _find_figures(folder: Path, summary: xr.Dataset, boards: Boards) -> list[dict[str, str]]:
+    """Find the figures in their order, as what the page shows of each."""
+    found = [(name, describe_figure(name, summary), caption) for name, caption in CAPTIONS.items()]
+    for name, where, board in boards:
+        scores = "; ".join(
+            f"{row.sampler.item()} {row.verdict.item()}, {_format(row, 'ess_bulk', ',.0f')}"
+            for row in _rows(board, "sampler")
+        )
+        caption = (
+            f"How many independent draws of the alternative set{where} each sampler's draws are "
+            "worth, and whether the exact answer bears them out."
+        )
+        found.append(
+            (name, f"Each sampler's verdict and effective draws{where}: {scores}.", caption)
+        )
+    return [
+        {
+            "alt": alt,
+            "caption": caption,
+            "source": "data:image/svg+xml;base64,"
+            + base64.b64encode((folder / f"{name}.svg").read_bytes()).decode("ascii"),
+        }
+        for name, alt, caption in found
+        if (folder / f"{name}.svg").exists()
     ]
-    for label, board in scores.items():
-        for where, one in _boards(label, board):
-            name = f"{BOARD}{one.time.item()}" if "time" in one.coords else label
-            if name in pictures:
-                parts.append(_board_figure(pictures[name], where, one))
-    return '<div class="figures">\n' + "\n".join(parts) + "\n</div>" if parts else ""
 
 
-def _board_figure(path: Path, where: str, board: xr.Dataset) -> str:
-    """The picture of a scoreboard, with what it shows in words and numbers."""
-    rows = [board.sel(sampler=name) for name in board.sampler.values]
-    scores = [
-        f"{row.sampler.item()} {row.verdict.item()}, {_figure(row, 'ess_bulk', ',.0f')}"
-        for row in rows
-    ]
-    alt = f"Each sampler's verdict and effective draws{where}: {'; '.join(scores)}."
-    caption = (
-        f"How many independent draws of the alternative set{where} each sampler's draws are "
-        "worth, and whether the exact answer bears them out."
+class _Each:
+    """A number for each rule, in the format that a text asks for."""
+
+    def __init__(self, values: xr.DataArray) -> None:
+        self.values = values
+
+    def __format__(self, form: str) -> str:
+        values = zip(self.values.rule.values, self.values.values, strict=True)
+        return ", ".join(f"{rule} {float(value):{form}}" for rule, value in values)
+
+
+def describe_figure(name: str, summary: xr.Dataset) -> str:
+    """Say what a figure shows, in words and numbers."""
+    last, best = summary.isel(time=-1), summary.optimal_allocation
+    top = best.sortby(best, ascending=False)[:3]
+    numbers = {str(key): _Each(last[key]) for key in last.data_vars if last[key].dims == ("rule",)}
+    return ALTERNATIVES[name].format(
+        after=f"after {summary.attrs['horizon']:,} pulls",
+        limit=-summary.attrs["rate"] * summary.attrs["horizon"],
+        shares=", ".join(f"arm {arm} {float(top.sel(arm=arm)):.1%}" for arm in top.arm.values),
+        **numbers,
     )
-    return html.figure(path, alt, caption)
 
 
-def alternative_text(name: str, summary: xr.Dataset) -> str:
-    """What a figure shows, in words and numbers."""
-    last = summary.isel(time=-1)
-    after = f"after {summary.attrs['horizon']:,} pulls"
-
-    def each(variable: str, form: str) -> str:
-        values = zip(summary.rule.values, last[variable].values, strict=True)
-        return ", ".join(f"{rule} {form.format(float(value))}" for rule, value in values)
-
-    if name == "log_error":
-        return (
-            f"Log-probability of error against time. Mean {after}: {each('log_error', '{:.4g}')}; "
-            f"the line of slope Γ is at {-summary.attrs['rate'] * summary.attrs['horizon']:.4g}."
-        )
-    if name == "local_exponent":
-        return f"Local exponent in units of Γ against time. {after}: {each('slope', '{:.3f}')}."
-    if name == "rate_posterior":
-        return f"Posterior densities of the rate in units of Γ. Means: {each('relative_rate', '{:.3f}')}."  # noqa: E501
-    if name == "efficiency":
-        return (
-            f"Efficiency of the allocation against time. {after}: {each('efficiency', '{:.3f}')}."
-        )
-    if name == "accuracy":
-        return (
-            f"Share of right recommendations against time. {after}: {each('accuracy', '{:.0%}')}."
-        )
-    if name == "allocation":
-        best = summary.optimal_allocation
-        top = best.sortby(best, ascending=False)[:3]
-        shares = ", ".join(f"arm {arm} {float(top.sel(arm=arm)):.1%}" for arm in top.arm.values)
-        return (
-            f"Shares of the pulls {after} beside the optimal ones (largest: {shares}). "
-            f"Total distance to them: {each('distance', '{:.3f}')}."
-        )
-    if name == "geometry":
-        return (
-            "Planes of the reward and cost parameters with the truth, the limits of each mistake, "
-            "and the hardest alternative on the nearest limit."
-        )
-    return name.replace("_", " ")
-
-
-def _numbers(summary: xr.Dataset) -> str:
+def _tabulate_numbers(summary: xr.Dataset) -> Table:
     sure = f"{100 * summary.attrs['probability']:g} % interval"
     header = ["rule", "verdict", "rate / Γ", sure, "given ≤ Γ", "last decade", "efficiency",
               "distance to w*", "right", "mean log P"]  # fmt: skip
-    rows = []
-    for name in summary.rule.values:
-        one = summary.sel(rule=name).isel(time=-1)
-        rows.append(
-            [
-                str(name), words(str(one.verdict.item())), _number(one.relative_rate),
-                _range(one.relative_lower, one.relative_upper) + f" {OVERSHOT}" * overshot(one),
-                _range(one.bounded_lower, one.bounded_upper),
-                f"{_number(one.local_exponent)} "
-                f"({_range(one.local_lower, one.local_upper)})",
-                _number(one.efficiency), _number(one.distance),
-                f"{100 * float(one.accuracy):.0f} %", f"{float(one.log_error):,.2f}",
-            ]
-        )  # fmt: skip
+    rows = [
+        [
+            str(one.rule.item()), words(str(one.verdict.item())), _number(one.relative_rate),
+            _range(one.relative_lower, one.relative_upper) + f" {OVERSHOT}" * overshot(one),
+            _range(one.bounded_lower, one.bounded_upper),
+            f"{_number(one.local_exponent)} ({_range(one.local_lower, one.local_upper)})",
+            _number(one.efficiency), _number(one.distance), f"{float(one.accuracy):.0%}",
+            f"{float(one.log_error):,.2f}",
+        ]
+        for one in _rows(summary.isel(time=-1), "rule")
+    ]  # fmt: skip
     caption = f"Each rule after {summary.attrs['horizon']:,} pulls; rates in units of Γ"
-    return html.table(header, rows, caption, words=(0, 1))
+    return Table(caption, header, rows, words=(0, 1))
 
 
-def _diagnostics(summary: xr.Dataset) -> str:
+def _tabulate_diagnostics(summary: xr.Dataset) -> Table | None:
     if "rhat" not in summary or not np.isfinite(summary.rhat).any():
-        return ""
+        return None
     header = ["rule", "R-hat", "effective draws, bulk", "tail", "divergences",
               "Monte Carlo error", "judgement"]  # fmt: skip
+    forms = {"rhat": ".4f", "ess_bulk": ",.0f", "ess_tail": ",.0f", "divergences": ".0f",
+             "mcse": ".1e"}  # fmt: skip
     rows = []
-    for name in summary.rule.values:
-        one = summary.sel(rule=name)
-        if not np.isfinite(one.rhat):
-            rows.append([str(name), *["-"] * 5, "not fitted"])
-            continue
-        rows.append(
-            [
-                str(name), f"{float(one.rhat):.4f}", f"{float(one.ess_bulk):,.0f}",
-                f"{float(one.ess_tail):,.0f}", f"{float(one.divergences):.0f}",
-                f"{float(one.mcse):.1e}", str(one.trouble.item()) or "sound",
-            ]
-        )  # fmt: skip
-    return html.section(
-        "Can the fits be trusted?",
-        html.table(header, rows, "Worst over the parameters of each fit (NUTS)", prose=(6,)),
-        html.definitions(DIAGNOSTICS),
-        name="diagnostics",
-    )
+    for one in _rows(summary, "rule"):
+        judgement = (one.trouble.item() or "sound") if np.isfinite(one.rhat) else "not fitted"
+        values = [_format(one, name, form) for name, form in forms.items()]
+        rows.append([str(one.rule.item()), *values, str(judgement)])
+    return Table("Worst over the parameters of each fit (NUTS)", header, rows, prose=(6,))
 
 
-def _samplers(scores: dict[str, xr.Dataset]) -> str:
-    parts = []
+def _tabulate_samplers(where: str, board: xr.Dataset) -> Table:
     header = ["sampler", "verdict", "R-hat", "effective draws", "outside the set", "log P error",
               "reason"]  # fmt: skip
-    for label, board in scores.items():
-        for where, one in _boards(label, board):
-            rows = []
-            for name in one.sampler.values:
-                row = one.sel(sampler=name)
-                rows.append(
-                    [
-                        str(name), str(row.verdict.item()), _figure(row, "rhat", ".3f"),
-                        _figure(row, "ess_bulk", ",.0f"), _figure(row, "outside", ".2%"),
-                        _figure(row, "log_probability_error", "+.4f"),
-                        str(row.reason.item()) if "reason" in row else "",
-                    ]
-                )  # fmt: skip
-            caption = f"Samplers of the alternative set{where}, against the exact answer"
-            parts.append(html.table(header, rows, caption, words=(0, 1), prose=(6,)))
-    if not parts:
-        return ""
-    text = (
-        "The exact sampler knows the answer, so every other sampler can be judged: by the usual "
-        "diagnostics, and by what only the exact answer shows, such as draws outside the set or "
-        "a wrong probability in spite of a good R-hat."
-    )
-    return html.section(
-        "Samplers against the exact answer", html.paragraph(text), *parts, name="samplers"
-    )
-
-
-def _instance(folder: Path, summary: xr.Dataset) -> str:
-    about = summary.attrs
-    text = (
-        f"Γ = {about['rate']:.10g} nats per pull, proved to lie between {about['rate_lower']:.12g} "
-        f"and {about['rate_upper']:.12g}."
-    )
-    optimum = _dataset(folder / "optimum.nc")
-    if optimum is not None and str(optimum.hardest.item()):
-        text += f" Hardest to rule out: {optimum.hardest.item()} ({optimum.mistake.item()})."
-    best, final = summary.optimal_allocation, summary.allocation.isel(time=-1)
-    order = np.argsort(-np.maximum(best, final.max("rule")).values, kind="stable")[:20]
-    header = ["arm", "w*", *map(str, summary.rule.values)]
+    forms = {"rhat": ".3f", "ess_bulk": ",.0f", "outside": ".2%", "log_probability_error": "+.4f"}
     rows = [
-        [str(summary.arm.values[i]), f"{float(best[i]):.4f}",
-         *(f"{float(final.sel(rule=name)[i]):.4f}" for name in summary.rule.values)]
-        for i in order
+        [str(row.sampler.item()), str(row.verdict.item()),
+         *(_format(row, name, form) for name, form in forms.items()),
+         str(row.reason.item()) if "reason" in row else ""]
+        for row in _rows(board, "sampler")
     ]  # fmt: skip
-    hidden = summary.sizes["arm"] - order.size
-    more = f" (the {order.size} arms with most pulls of {summary.sizes['arm']})" if hidden else ""
-    return html.section(
-        "The optimum",
-        html.paragraph(text),
-        html.table(header, rows, f"Shares of the pulls at the end{more}"),
-        name="optimum",
-    )
+    caption = f"Samplers of the alternative set{where}, against the exact answer"
+    return Table(caption, header, rows, words=(0, 1), prose=(6,))
 
 
-def _provenance(folder: Path, manifest: dict[str, Any]) -> str:
-    parts = []
-    specification = folder / "specification.toml"
-    if specification.exists():
-        text = specification.read_text(encoding="utf-8")
-        parts.append(f"<h3>Specification</h3>\n<pre>{html.escape(text)}</pre>")
-    results = _dataset(folder / "results.nc")
+def _describe_hardest(folder: Path) -> str:
+    optimum = _read_dataset(folder / "optimum.nc")
+    if optimum is None or not str(optimum.hardest.item()):
+        return ""
+    return f"{optimum.hardest.item()} ({optimum.mistake.item()})"
+
+
+def _tabulate_allocation(summary: xr.Dataset) -> Table:
+    best, final = summary.optimal_allocation, summary.allocation.isel(time=-1)
+    order = np.argsort(-np.maximum(best, final.max("rule")).values, kind="stable")[:SHOWN_ARMS]
+    shares = [best.values, *final.transpose("rule", "arm").values]
+    rows = [[str(summary.arm.values[i]), *(f"{own[i]:.4f}" for own in shares)] for i in order]
+    arms = summary.sizes["arm"]
+    more = f" (the {order.size} arms with most pulls of {arms})" if arms > order.size else ""
+    header = ["arm", "w*", *map(str, summary.rule.values)]
+    return Table(f"Shares of the pulls at the end{more}", header, rows)
+
+
+def _tabulate_versions(folder: Path, manifest: dict[str, Any]) -> Table:
     versions = dict(manifest.get("versions", {}))
+    results = _read_dataset(folder / "results.nc")
     if results is not None and "version" in results.attrs:
-        versions = {"bayes_feasible": str(results.attrs["version"])} | versions
-    if versions:
-        rows = [[name, str(version)] for name, version in versions.items()]
-        parts.append(html.table(["what", "version"], rows, "Versions", words=(0, 1)))
-    hashes = _hashes(folder, manifest)
-    if hashes:
-        parts.append(html.table(["what", "SHA-256"], hashes, "Checksums", prose=(1,)))
-    command = f"bayes-feasible study {specification.name} --out DIR"
-    if specification.exists():
-        parts.append(html.paragraph(f"To run it again: {command}", "soft"))
-    return html.section("Where this comes from", *parts, name="provenance")
+        versions = {"bayes_feasible": results.attrs["version"]} | versions
+    rows = [[name, str(version)] for name, version in versions.items()]
+    return Table("Versions", ["what", "version"], rows, words=(0, 1))
 
 
-def _hashes(folder: Path, manifest: dict[str, Any]) -> list[list[str]]:
+def _tabulate_checksums(folder: Path, manifest: dict[str, Any]) -> Table:
     rows = [["the specification", manifest["hash"]]] if "hash" in manifest else []
-    for path in sorted(folder.glob("*.nc")):
-        rows.append([path.name, sha256(path.read_bytes()).hexdigest()])
-    return rows
+    rows += [
+        [path.name, sha256(path.read_bytes()).hexdigest()] for path in sorted(folder.glob("*.nc"))
+    ]
+    return Table("Checksums", ["what", "SHA-256"], rows, prose=(1,))
 
 
-def _figure(row: xr.Dataset, name: str, form: str) -> str:
+def _rows(data: xr.Dataset, dim: str) -> Iterable[xr.Dataset]:
+    return (data.isel({dim: i}) for i in range(data.sizes[dim]))
+
+
+def _format(row: xr.Dataset, name: str, form: str) -> str:
     value = float(row[name]) if name in row else math.nan
     return format(value, form) if math.isfinite(value) else "-"
 

@@ -238,7 +238,7 @@ def _worst(parts: list[Component]) -> dict[str, float]:
 
 def _table(task: Task, parts: list[Component], inverse: list[Array]) -> xr.Dataset:
     """What is known of each event that was sampled."""
-    names = [task.alternative.events[part.event] for part in parts]
+    names = [task.alternative.events.names[part.event] for part in parts]
     rows: dict[str, Any] = {
         "log_probability": [float(logsumexp(p.log_probability) - np.log(p.log_probability.size))
                             for p in parts],

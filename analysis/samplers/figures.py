@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.analysis.report.figures import COLOURS, STYLE, plain_name
+from bayes_feasible.analysis.report.style import COLOURS, STYLE, plain_name
 from bayes_feasible.analysis.samplers.scoreboard import ESS_A_CHAIN
 from bayes_feasible.analysis.samplers.yardstick import coordinates, membership
 from bayes_feasible.models._events import half_spaces

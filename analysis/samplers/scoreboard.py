@@ -244,7 +244,7 @@ def judge(
         verdict, reason = _verdict(row, tree, yardstick)
         rows.append(row.assign(verdict=verdict, reason=reason))
     dataset = xr.concat(rows, xr.DataArray(list(trees), dims="sampler", name="sampler"))
-    return dataset.assign_coords(coordinate=names, event=alternative.events).assign(
+    return dataset.assign_coords(coordinate=names, event=alternative.events.names).assign(
         exact_occupancy=("event", yardstick.occupancy),
         exact_log_probability=yardstick.log_probability,
         exact_standard_error=yardstick.standard_error,
@@ -416,7 +416,7 @@ def _missed_region(row: xr.Dataset, yardstick: Yardstick) -> Finding | None:
     return Finding(
         CONDEMNED,
         f"a region missed: some chain (almost) never enters {missed.size} of {regions} regions, "
-        f"such as {yardstick.alternative.events[worst]!r}, which holds "
+        f"such as {yardstick.alternative.events.names[worst]!r}, which holds "
         f"{_percent(yardstick.occupancy[worst])} of the probability",
     )
 
@@ -462,7 +462,8 @@ def _wrong_occupancy(row: xr.Dataset, yardstick: Yardstick, level: float) -> Fin
     return Finding(
         CONDEMNED,
         f"{_percent(float(row.occupancy[worst]))} of the draws lie in "
-        f"{yardstick.alternative.events[worst]!r}, {_percent(yardstick.occupancy[worst])} is right",
+        f"{yardstick.alternative.events.names[worst]!r}, "
+        f"{_percent(yardstick.occupancy[worst])} is right",
     )
 
 
@@ -583,7 +584,7 @@ def save(
     `scoreboard.nc`, `draws/<sampler>.nc`, and each figure as PNG and SVG; every file appears
     whole or not at all.
     """
-    from bayes_feasible.analysis.report import figures
+    from bayes_feasible.analysis.report import style
     from bayes_feasible.analysis.samplers import figures as scoreboard_figures
 
     (folder / "draws").mkdir(parents=True, exist_ok=True)
@@ -597,5 +598,5 @@ def save(
         for kind in ("png", "svg"):
             paths.append(folder / f"{name}.{kind}")
             with replaced(paths[-1]) as temporary:
-                figures.write(figure, temporary)
+                style.write(figure, temporary)
     return paths

@@ -130,8 +130,8 @@ class Task:
             if np.all(np.linalg.norm(self.parameters(point), axis=-1) <= radius):
                 return point
         raise SamplerError(
-            f"starts: of {TRIES} draws in {self.alternative.events[event]!r} none lies within the "
-            "parameter_radius"
+            f"starts: of {TRIES} draws in {self.alternative.events.names[event]!r} none lies "
+            "within the parameter_radius"
         )
 
     def parameters(self, whitened: Array) -> Array:

@@ -12,8 +12,7 @@ explains contradicts a theorem, so it is reported as a *fault*: of the regressio
 import math
 import textwrap
 import warnings
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -32,83 +31,20 @@ from bayes_feasible.analysis.study.decay import (
     sampling_diagnostics,
     window,
 )
+from bayes_feasible.analysis.study.judge import Approach, Evidence, need_pulls, reach_verdict
 from bayes_feasible.analysis.study.lower_bound import LowerBound as LowerBound
 from bayes_feasible.analysis.study.lower_bound import check as check
-from bayes_feasible.analysis.study.verdicts import (
-    ATTAINS,
-    BELOW,
-    FAULT,
-    OVERSHOOT,
-    OVERSHOT,
-    UNDECIDED,
-    UNDEFINED,
-    overshot,
-    words,
-)
+from bayes_feasible.analysis.study.verdicts import OVERSHOOT, OVERSHOT, UNDEFINED, overshot, words
 from bayes_feasible.instance import Instance
 from bayes_feasible.models.rate_regression import POWER
 from bayes_feasible.rate.rate import Rate, optimal_rate
 
 REGION = 0.05  # of practical equivalence: at least 95 % of the optimal rate
 PROBABILITY = 0.95  # of intervals, and for a verdict
-FALSE_ALARM = 0.001  # probability with which a rule at the optimal rate is called a fault
-FARTHEST = 1e4  # a rule that would need so many times the horizon is not on its way
 WIDTH = 100  # letters in a line of text
 ENOUGH = 40.0  # ΓT from which on there is something to fit
 
 _FIT = ("rhat", "ess_bulk", "ess_tail", "mcse", "divergences")
-
-
-@dataclass(frozen=True)
-class _Evidence:
-    """What the error curves say about a rate, in units of the optimal one."""
-
-    draws: Array  # of the relative rate
-    probability: float
-
-    @property
-    def mean(self) -> float:
-        return float(self.draws.mean())
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """With equal tails, whatever the theorem says."""
-        tail = (1 - self.probability) / 2
-        low, high = np.quantile(self.draws, [tail, 1 - tail])
-        return float(low), float(high)
-
-    @property
-    def at_most_optimal(self) -> Array:
-        """The draws that the theorem allows; the lowest ones where it allows too few."""
-        allowed = self.draws[self.draws <= 1]
-        few = max(20, self.draws.size // 1000)
-        return allowed if allowed.size >= few else np.sort(self.draws)[:few].clip(max=1.0)
-
-
-class _Approach(NamedTuple):
-    """How an allocation comes near the optimal one."""
-
-    horizon: float
-    arrival: float  # pulls after which its efficiency is within the region
-    efficiency: float  # at the horizon
-    moved: bool  # whether it has changed, by more than the region, while the rate was fitted
-    improves: bool  # whether it still did so within the last decade
-
-    @classmethod
-    def of(cls, time: Any, efficiency: Array, unit: float, region: float) -> "_Approach":
-        moved = efficiency[-1] - efficiency[window(time, unit)][0] > region
-        improves = efficiency[-1] - efficiency[_last_decade(time)][0] > region
-        arrival = _pulls_until(time, efficiency, region)
-        end = float(efficiency[-1])
-        return cls(float(time[-1]), arrival, end, bool(moved), bool(improves))
-
-    @property
-    def arrived(self) -> bool:
-        return self.arrival <= self.horizon
-
-    @property
-    def on_its_way(self) -> bool:
-        return self.horizon < self.arrival <= FARTHEST * self.horizon
 
 
 def summarise(
@@ -266,7 +202,7 @@ def _share(correct: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray, xr.DataAr
 
 def _evidence(
     one: xr.Dataset, unit: float, fitter: RateRegression | None, seed: int, probability: float
-) -> tuple[_Evidence | None, dict[str, Any], Array | None]:
+) -> tuple[Evidence | None, dict[str, Any], Array | None]:
     """What the error curves of one rule say, the sampler's diagnostics, and its draws."""
     nothing: dict[str, Any] = dict.fromkeys(_FIT, math.nan) | {"trouble": ""}
     if not 0 < unit < math.inf:
@@ -281,28 +217,26 @@ def _evidence(
     drawn = tree.posterior.relative_rate.transpose("chain", "draw").values
     diagnostics = sampling_diagnostics(tree)
     trouble = "; ".join(complaints(diagnostics))
-    return _Evidence(drawn.ravel(), probability), diagnostics | {"trouble": trouble}, drawn
+    return Evidence(drawn.ravel(), probability), diagnostics | {"trouble": trouble}, drawn
 
 
-def _from_last_decade(
-    time: Any, errors: Array, unit: float, probability: float
-) -> _Evidence | None:
+def _from_last_decade(time: Any, errors: Array, unit: float, probability: float) -> Evidence | None:
     """Quantiles around the mean slope of the replicates, as if they were draws."""
     before = decade_before(time, len(time) - 1)
     if before is None:
         return None
     if len(errors) < 2:
-        return _Evidence(np.array([-1e9, 1e9]), probability)
+        return Evidence(np.array([-1e9, 1e9]), probability)
     slopes = local_exponents(time, errors)[:, -1] / unit
     per_power = math.log(time[-1] / time[before]) / (time[-1] - time[before]) / unit
     centre = slopes.mean() - POWER[0] * per_power
     error = math.hypot(slopes.std(ddof=1) / math.sqrt(slopes.size), POWER[1] * per_power)
     grid = stats.t.ppf((np.arange(4000) + 0.5) / 4000, slopes.size - 1)
-    return _Evidence(centre + error * grid, probability)
+    return Evidence(centre + error * grid, probability)
 
 
 def _judge(
-    one: xr.Dataset, unit: float, evidence: _Evidence | None, region: float, probability: float
+    one: xr.Dataset, unit: float, evidence: Evidence | None, region: float, probability: float
 ) -> dict[str, Any]:
     """The verdict on one rule, with its figures."""
     time, errors = one.time.values, one.log_error.transpose("replicate", "time").values
@@ -327,7 +261,7 @@ def _judge(
         row["local_exponent"], row["local_lower"], row["local_upper"] = local
     if evidence is None:
         text = "the error has hardly begun to fall; so many pulls would show its rate"
-        return row | _needs(max(ENOUGH / unit, 2.0 * time[-1]), text)
+        return row | need_pulls(max(ENOUGH / unit, 2.0 * time[-1]), text)
     allowed, (low, high) = evidence.at_most_optimal, evidence.interval
     tail = (1 - probability) / 2
     row |= {
@@ -338,135 +272,8 @@ def _judge(
         "within": float(np.mean(allowed >= 1 - region)),
         "above": float(np.mean(evidence.draws > 1)),
     }  # fmt: skip
-    approach = _Approach.of(time, efficiency, unit, region)
-    return row | _verdict(evidence, row["within"], approach, region)
-
-
-def _verdict(
-    evidence: _Evidence, within: float, approach: _Approach, region: float
-) -> dict[str, Any]:
-    low, high = evidence.interval
-    sure = f"{100 * evidence.probability:g} % sure"
-    if _contradicts(evidence, approach):
-        text = (
-            f"the fit gives {evidence.mean:.3f} Γ, above what any rule can reach: the regression "
-            "or the data are not to be trusted"
-        )
-        return {"verdict": FAULT, "explanation": text}
-    if within >= evidence.probability and approach.arrived:
-        worst = float(np.quantile(evidence.at_most_optimal, 1 - evidence.probability))
-        text = f"{sure} that its rate is at least {_percent(worst, math.floor)} of Γ"
-        if low > 1 and approach.moved:
-            text = f"its allocation can reach {_percent(approach.efficiency)} of Γ; "
-            text += _overshoot(evidence)
-        return {"verdict": ATTAINS, "explanation": text}
-    if high < 1 - region and not (approach.on_its_way or approach.improves):
-        return {
-            "verdict": BELOW,
-            "explanation": f"{sure} that its rate is {_percent(max(low, 0.0), math.floor)} to "
-            f"{_percent(high, math.ceil)} of Γ, and its allocation is not on the way to w*",
-        }
-    return _undecided(evidence, within, approach, region)
-
-
-def _contradicts(evidence: _Evidence, approach: _Approach) -> bool:
-    """Whether the error falls faster than the theorem allows, by neither chance nor improvement."""
-    above = float(np.quantile(evidence.draws, FALSE_ALARM)) > 1
-    return above and not (approach.moved and (approach.arrived or approach.on_its_way))
-
-
-def _overshoot(evidence: _Evidence) -> str:
-    return (
-        f"the fitted {evidence.mean:.3f} Γ overshoots, as it does while an allocation improves "
-        "and the error falls faster and faster: nothing beats Γ"
-    )
-
-
-def _undecided(
-    evidence: _Evidence, within: float, approach: _Approach, region: float
-) -> dict[str, Any]:
-    low, high = evidence.interval
-    lowest, highest = np.clip((low, high), 0.0, 1.0)  # nothing beats Γ
-    possible = f"{_percent(lowest, math.floor)} to {_percent(highest, math.ceil)}"
-    if lowest == highest:
-        possible = _percent(highest)
-    enough = _pulls_to_tell(evidence, approach.horizon, region)
-    if approach.on_its_way and (approach.arrival > enough or within >= evidence.probability):
-        text = (
-            f"its allocation can reach {_percent(approach.efficiency)} of Γ so far and still "
-            f"improves; at the pace of the last decade it is within {100 * region:g} % after so "
-            "many pulls; "
-        )
-        text += _overshoot(evidence) if low > 1 else f"the error curves fit {possible} of Γ so far"
-        return _needs(approach.arrival, text)
-    if approach.improves and not (approach.arrived or approach.on_its_way):
-        text = (
-            f"its allocation can reach {_percent(approach.efficiency)} of Γ so far, more than "
-            f"{100 * region:g} % of Γ better than a decade before: another decade would show where "
-            f"it goes; the error curves fit {possible} of Γ so far"
-        )
-        return _needs(10 * approach.horizon, text)
-    if enough > FARTHEST * approach.horizon:
-        text = f"needs more replicates: its rate may be {possible} of Γ"
-        return {"verdict": UNDECIDED, "explanation": text, "needs": math.inf}
-    text = f"its rate may be {possible} of Γ; so many pulls, or more replicates, would tell"
-    return _needs(enough, text)
-
-
-def _needs(pulls: float, why: str) -> dict[str, Any]:
-    """Undecided: about how many pulls a verdict takes, first of all, and why."""
-    needed = _round(pulls)
-    text = f"needs T ≈ {_grouped(needed)}: {why}"
-    return {"verdict": UNDECIDED, "explanation": text, "needs": needed}
-
-
-def _pulls_until(time: Any, efficiency: Array, region: float) -> float:
-    """When the allocation's efficiency would be within the region, at the last decade's pace.
-
-    The log-odds of the efficiency are extended as a straight line in log time, so that the
-    shortfall ends up falling as a power of time. At most the horizon where it is there already,
-    infinite where it does not improve.
-    """
-    late = _last_decade(time)
-    share = efficiency.clip(1e-12, 1 - 1e-12)
-    odds = np.log(share / (1 - share))
-    target = math.log((1 - region) / region)
-    if odds[-1] >= target:
-        return float(time[-1])
-    if late.sum() < 2:
-        return math.inf
-    pace = np.polyfit(np.log(time[late]), odds[late], 1)[0]
-    decades = (target - odds[-1]) / pace / math.log(10) if pace > 0 else math.inf
-    return float(time[-1]) * 10**decades if decades < 100 else math.inf
-
-
-def _last_decade(time: Any) -> Any:
-    return time >= 0.999 * time[-1] / 10
-
-
-def _pulls_to_tell(evidence: _Evidence, horizon: float, region: float) -> float:
-    """When the interval would be narrow enough, as its width falls with the root of time."""
-    low, high = evidence.interval
-    centre = min(evidence.mean, 1.0)
-    room = max(abs(centre - (1 - region)), region / 2)
-    return horizon * max(2.0, ((high - low) / 2 / room) ** 2)
-
-
-def _round(pulls: float) -> float:
-    """One leading digit, upwards: more would promise too much."""
-    power = 10.0 ** math.floor(math.log10(pulls))
-    return math.ceil(pulls / power - 1e-9) * power
-
-
-def _grouped(pulls: float) -> str:
-    """Digits that can be counted: 200,000 or 2e8."""
-    return f"{pulls:,.0f}" if pulls < 1e7 else f"{pulls:.0e}".replace("e+0", "e").replace("+", "")
-
-
-def _percent(share: float, rounding: Any = round) -> str:
-    """Whole per cents where that says enough, rounded to the safe side."""
-    digits = 1 if share > 0.9 or share < 0.1 else 0
-    return f"{rounding(100 * share * 10**digits) / 10**digits:g} %"
+    approach = Approach.of(time, efficiency, unit, region)
+    return row | reach_verdict(evidence, row["within"], approach, region)
 
 
 def _table_of(rules: list[str], rows: list[dict[str, Any]]) -> xr.Dataset:
@@ -535,7 +342,7 @@ def _sentences(summary: xr.Dataset) -> list[str]:
         verdict = words(str(one.verdict.item()))
         text = f"{name}: {verdict}: {one.explanation.item()}."
         if one.trouble.item():
-            text += f" DO NOT TRUST THIS FIT: {one.trouble.item()}."
+            text += f" Warning: this fit cannot be trusted: {one.trouble.item()}."
         found.append(_filled(text, "  "))
     attributes = summary.attrs
     meaning = (

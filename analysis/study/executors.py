@@ -10,8 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing, contextmanager
 from typing import Any
 
-from bayes_feasible.analysis.study.parts import Part, Work
-from bayes_feasible.simulation.simulate import Replicate
+from bayes_feasible.analysis.study.store import Task
 from bayes_feasible.simulation.workers import WorkerDied, Workers
 
 ATTEMPTS = 4  # workers that may die of a part before the study gives up
@@ -20,30 +19,30 @@ DASK_AHEAD = 64  # and at least so many on a cluster, which may grow when it see
 
 PATIENCE = 20  # seconds for a scheduler to answer
 
-Result = tuple[Part, list[Replicate]]
+Result = tuple[Any, Any]  # a task and what it gave
 
 
 class Unfinished(RuntimeError):
     """A study that had to stop; what is finished is kept."""
 
 
-def here(work: Sequence[Work]) -> Generator[Result]:
+def here(work: Sequence[Task]) -> Generator[Result]:
     """Compute one part after the other in this process."""
     for each in work:
-        yield each.part, each()
+        yield each, each()
 
 
-def on_processes(work: Sequence[Work], workers: int) -> Generator[Result]:
+def on_processes(work: Sequence[Task], workers: int) -> Generator[Result]:
     """Compute on local processes; if one dies, its part is computed again.
 
     Parameters
     ----------
-    work : sequence of Work
+    work : sequence of Task
     workers : int
     """
     waiting = deque(work)
-    running: dict[Future[Any], Work] = {}
-    deaths: Counter[Part] = Counter()
+    running: dict[Future[Any], Task] = {}
+    deaths: Counter[str] = Counter()
     with closing(Workers(workers)) as processes:
         while waiting or running:
             while waiting and len(running) < AHEAD * workers:
@@ -54,23 +53,23 @@ def on_processes(work: Sequence[Work], workers: int) -> Generator[Result]:
                 try:
                     result = future.result()
                 except WorkerDied as error:
-                    deaths[each.part] += 1
-                    if deaths[each.part] == ATTEMPTS:
+                    deaths[each.key] += 1
+                    if deaths[each.key] == ATTEMPTS:
                         raise Unfinished(
-                            f"{each.part}: {ATTEMPTS} worker processes died of it; the system "
+                            f"{each}: {ATTEMPTS} worker processes died of it; the system "
                             f"may have run out of memory ({error})"
                         ) from error
                     waiting.appendleft(each)
                 else:
-                    yield each.part, result
+                    yield each, result
 
 
-def on_dask(work: Sequence[Work], address: str) -> Generator[Result]:
+def on_dask(work: Sequence[Task], address: str) -> Generator[Result]:
     """Compute on a Dask cluster, which gives the work of a dead worker to another.
 
     Parameters
     ----------
-    work : sequence of Work
+    work : sequence of Task
     address : str
         Of a scheduler, or "local:N" for N processes of a cluster of our own.
     """
@@ -78,7 +77,7 @@ def on_dask(work: Sequence[Work], address: str) -> Generator[Result]:
 
     with dask_client(address) as client:
         waiting = deque(work)
-        running: dict[str, tuple[Any, Work]] = {}
+        running: dict[str, tuple[Any, Task]] = {}
         completed = as_completed(loop=client.loop)
         try:
             while waiting or running:
@@ -90,12 +89,12 @@ def on_dask(work: Sequence[Work], address: str) -> Generator[Result]:
                     completed.add(future)
                 future = next(completed)
                 _, each = running.pop(future.key)
-                yield each.part, _result(future, each.part)
+                yield each, _result(future, each)
         finally:
             client.cancel([future for future, _ in running.values()])
 
 
-def _result(future: Any, part: Part) -> list[Replicate]:
+def _result(future: Any, part: Task) -> Any:
     from distributed import KilledWorker
 
     try:

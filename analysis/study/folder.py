@@ -13,9 +13,7 @@ No file holds a time of day: the same study gives the same bytes.
 import json
 import os
 import platform
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,16 +21,15 @@ from typing import Any
 import xarray as xr
 
 import bayes_feasible
-from bayes_feasible.analysis.study.parts import TEMPORARY, Parts, checksum, publish
-from bayes_feasible.analysis.study.specification import Specification, digest
-from bayes_feasible.files.atomic import netcdf_bytes
+from bayes_feasible.analysis.study.specification import Specification
+from bayes_feasible.analysis.study.store import Store, digest, hash_bytes
+from bayes_feasible.files.atomic import TEMPORARY, netcdf_bytes, write_bytes
 from bayes_feasible.files.documents import _strict
 
 FORMAT = 1  # of the manifest
 MANIFEST, SPECIFICATION = "manifest.json", "specification.toml"
 PARTS, FIGURES = "parts", "figures"
 OUTPUTS = ("results.nc", "optimum.nc", "summary.nc", "scoreboard.nc", "report.html")
-LOCK_PATIENCE = 5.0  # seconds
 RECORDED = ("numpy", "scipy", "numba", "xarray", "pymc", "arviz")
 
 
@@ -75,7 +72,7 @@ class StudyFolder:
         self._adopt(self._read_manifest(restart), restart, extend)
         (path / PARTS).mkdir(exist_ok=True)
         self._remove_temporaries()
-        self.parts = Parts(path / PARTS)
+        self.parts = Store(path / PARTS)
         for damaged in self.parts.damaged:
             self.notes.append(f"{damaged}: not as it was written; it is computed again")
 
@@ -122,7 +119,7 @@ class StudyFolder:
             if manifest is not None:
                 self._remove_outputs(manifest)
             if restart:
-                Parts(self.path / PARTS).remove_all_but(set())
+                Store(self.path / PARTS).remove_all_but(set())
             self._write_manifest()
         else:
             self.outputs = manifest["outputs"]
@@ -131,7 +128,7 @@ class StudyFolder:
             if manifest["specification"] != _strict(self.specification.document()):
                 self._write_manifest()  # another title
         if self._content(SPECIFICATION) != self.specification.toml().encode():
-            publish(self.path / SPECIFICATION, self.specification.toml().encode())
+            write_bytes(self.path / SPECIFICATION, self.specification.toml().encode())
 
     def _differences(self, manifest: dict[str, Any]) -> list[str]:
         """What of the manifest is not of this study."""
@@ -177,7 +174,7 @@ class StudyFolder:
             "outputs": self.outputs,
         }
         text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-        publish(self.path / MANIFEST, text.encode())
+        write_bytes(self.path / MANIFEST, text.encode())
 
     def _content(self, name: str) -> bytes | None:
         path = self.path / name
@@ -195,13 +192,13 @@ class StudyFolder:
         record, content = self.outputs.get(name), self._content(name)
         if record is None or content is None or record.get("from") != origin:
             return None
-        return content if checksum(content) == record["sha256"] else None
+        return content if hash_bytes(content) == record["sha256"] else None
 
     def keep(self, name: str, dataset: xr.Dataset, origin: str) -> bytes:
         """Write an output, and record what it was made from."""
         content = netcdf_bytes(dataset)
-        publish(self.path / name, content)
-        self._record({name: {"sha256": checksum(content), "from": origin}})
+        write_bytes(self.path / name, content)
+        self._record({name: {"sha256": hash_bytes(content), "from": origin}})
         return content
 
     def keep_files(self, paths: list[Path], origin: str, instead_of: Sequence[str] = ()) -> None:
@@ -209,7 +206,7 @@ class StudyFolder:
         root = self.path.resolve()
         made = {
             path.resolve().relative_to(root).as_posix(): {
-                "sha256": checksum(path.read_bytes()),
+                "sha256": hash_bytes(path.read_bytes()),
                 "from": origin,
             }
             for path in paths
@@ -234,35 +231,3 @@ class StudyFolder:
 def versions() -> dict[str, str]:
     """What results may depend on in their last digits, besides this package."""
     return {"python": platform.python_version(), **{name: version(name) for name in RECORDED}}
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a folder for this process.
-
-    The system lets go when the process ends, however it ends, and no file is left. Where folders
-    cannot be locked (some network file systems, Windows) nothing is held.
-    """
-    path.mkdir(parents=True, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    patience = time.monotonic() + LOCK_PATIENCE
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > patience:
-                    raise ValueError(f"{path}: another process works on this study") from None
-                time.sleep(0.05)
-            except OSError:
-                break
-            else:
-                break
-        yield
-    finally:
-        os.close(descriptor)

@@ -27,9 +27,7 @@ parameters, beside the specification) or what such a file holds. ``rules = ["Ora
 is short for rules without options.
 """
 
-import hashlib
 import inspect
-import json
 import math
 import os
 import tomllib
@@ -45,7 +43,8 @@ import tomli_w
 
 from bayes_feasible import _check
 from bayes_feasible._check import unknown
-from bayes_feasible.commands._source import built_in
+from bayes_feasible.analysis.study.store import digest
+from bayes_feasible.built_in import build_instance
 from bayes_feasible.files.documents import KEYS as PROBLEM_KEYS
 from bayes_feasible.files.documents import _strict, build, from_document, to_document
 from bayes_feasible.files.problems import load
@@ -190,24 +189,6 @@ class Specification:
         return next(rule for rule in self.rules if rule.name == name)
 
 
-def digest(document: Any) -> str:
-    """A checksum of a JSON document in which 1 and 1.0 are the same number.
-
-    >>> digest({"eta": 1}) == digest({"eta": 1.0}) != digest({"eta": 2})
-    True
-    """
-    text = json.dumps(_canonical(document), ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _canonical(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return [[key, _canonical(item)] for key, item in value.items()]  # in their order
-    if isinstance(value, list | tuple):
-        return [_canonical(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 def default() -> Specification:
     """The study that runs where none is given: End of Optimism."""
     return parse(tomllib.loads(DEFAULT))
@@ -278,6 +259,21 @@ def parse(document: Mapping[str, Any], folder: str | os.PathLike[str] = ".") -> 
     )  # fmt: skip
 
 
+def specified(value: Any) -> Specification:
+    """A checked specification from whatever describes it."""
+    if value is None:
+        return default()
+    if isinstance(value, Specification):
+        return value
+    if isinstance(value, Mapping):
+        return parse(value)
+    if isinstance(value, str | os.PathLike):
+        return read(value)
+    raise TypeError(
+        f"specification: expected a path, a dict or a Specification, got {type(value).__name__}"
+    )
+
+
 def _instance(value: Any, folder: Path) -> tuple[Instance, dict[str, Any]]:
     """The instance, and where it comes from in a form that needs no other file."""
     if isinstance(value, Instance):
@@ -287,7 +283,7 @@ def _instance(value: Any, folder: Path) -> tuple[Instance, dict[str, Any]]:
     try:
         if "name" in value:
             parameters = {key: item for key, item in value.items() if key != "name"}
-            return built_in(value["name"], parameters), dict(value)
+            return build_instance(value["name"], parameters), dict(value)
         if "file" in value:
             _only("", value, ("file",))
             if not isinstance(value["file"], str):

@@ -7,8 +7,8 @@ bits as an undisturbed one, wherever the parts were computed.
 
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import pairwise
@@ -23,21 +23,14 @@ import bayes_feasible
 from bayes_feasible import _check
 from bayes_feasible._interrupt import heeded
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.analysis.study import executors, optimum, specification
+from bayes_feasible.analysis.study import executors, optimum
 from bayes_feasible.analysis.study.executors import Result, Unfinished
-from bayes_feasible.analysis.study.folder import FIGURES, StudyFolder, locked
-from bayes_feasible.analysis.study.parts import (
-    Part,
-    Work,
-    checksum,
-    cut,
-    from_bytes,
-    key_of,
-    to_dataset,
-    to_memory,
-)
-from bayes_feasible.analysis.study.specification import Checks, Specification, digest
+from bayes_feasible.analysis.study.folder import FIGURES, StudyFolder
+from bayes_feasible.analysis.study.parts import Part, cut, from_bytes
+from bayes_feasible.analysis.study.specification import Checks, Specification, specified
+from bayes_feasible.analysis.study.store import digest, hash_bytes, key_of, read_dataset
 from bayes_feasible.files.documents import to_document
+from bayes_feasible.files.lock import locked_folder
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.simulation.simulate import Environment, Replicate, _dataset, _replicate, _start
 
@@ -45,10 +38,13 @@ WORTH_PROCESSES = 4_000_000  # rounds still to do: a process takes a second or t
 TIMINGS = ("seconds", "compile_seconds", "ess_per_second")  # of samplers, never twice the same
 VERDICT_CODE = (
     "analysis.study.convergence",
+    "analysis.study.judge",
     "analysis.study.verdicts",
     "analysis.study.decay",
     "models.rate_regression",
 )
+FIGURE_CODE = ("analysis.report.figures", "analysis.report.geometry", "analysis.report.style")
+LOCK_PATIENCE = 5.0  # seconds
 FIGURE_DATA = ("summary.nc", "scoreboard.nc")
 
 
@@ -183,7 +179,12 @@ def study(
     path = _check.path("out", out)
     if os.path.lexists(path) and not path.is_dir():
         raise ValueError(f"out: expected a folder, {path} is a file")
-    with locked(path):
+    path.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked_folder(path, LOCK_PATIENCE))
+        except TimeoutError:
+            raise ValueError(f"{path}: another process works on this study") from None
         folder = StudyFolder(path, wanted, restart=restart, extend=extend)
         parts = cut(wanted)
         try:
@@ -195,21 +196,6 @@ def study(
             raise type(error)(f"interrupted: {_standing(folder, parts)}") from error
         except (OSError, Unfinished) as error:
             raise Unfinished(f"{error}: {_standing(folder, parts)}") from error
-
-
-def specified(value: Any) -> Specification:
-    """A checked specification from whatever describes it."""
-    if value is None:
-        return specification.default()
-    if isinstance(value, Specification):
-        return value
-    if isinstance(value, Mapping):
-        return specification.parse(value)
-    if isinstance(value, str | os.PathLike):
-        return specification.read(value)
-    raise ValueError(
-        f"specification: expected a path, a dict or a Specification, got {type(value).__name__}"
-    )
 
 
 def _standing(folder: StudyFolder, parts: list[Part]) -> str:
@@ -231,24 +217,23 @@ def _compute(
     """Compute and write the parts that are missing; how many."""
     wanted = folder.specification
     folder.parts.remove_all_but({part.key for part in parts} | set(_check_keys(wanted).values()))
-    missing = {part.key: Work.of(wanted, part) for part in parts if part.key not in folder.parts}
+    missing = [part for part in parts if part.key not in folder.parts]
     if not missing:
         return 0
-    work = list(missing.values())
-    rounds = wanted.horizon * sum(each.part.size for each in work)
+    rounds = wanted.horizon * sum(part.size for part in missing)
     if dask is None or executors.local_workers(dask) is not None:
-        _compile(work, show)
-    results = _executor(work, rounds, workers, dask)
+        _compile(wanted, {part.rule for part in missing}, show)
+    results = _executor(missing, rounds, workers, dask)
     total = wanted.horizon * wanted.replicates * len(wanted.rules)
     with closing(results), _bar("study", total, "round", show, total - rounds) as bar:
         for part, replicates in results:
-            folder.parts.write(part.stem, part.key, to_dataset(missing[part.key], replicates))
+            folder.parts.keep(part, replicates)
             bar.update(wanted.horizon * part.size)
-    return len(work)
+    return len(missing)
 
 
 def _executor(
-    work: list[Work], rounds: int, workers: int | None, dask: str | None
+    work: list[Part], rounds: int, workers: int | None, dask: str | None
 ) -> Generator[Result]:
     if dask is not None:
         return executors.on_dask(work, dask)
@@ -259,14 +244,12 @@ def _executor(
     return executors.on_processes(work, workers)
 
 
-def _compile(work: list[Work], show: bool) -> None:
+def _compile(wanted: Specification, rules: set[str], show: bool) -> None:
     """Play one round of each rule, which compiles it once for all workers."""
-    rules = {each.rule.name: each for each in work}
+    once, seed = np.ones(1, dtype=np.int64), np.random.SeedSequence(wanted.seed)
     with _bar("compile", len(rules), "rule", show) as bar:
-        for name, each in rules.items():
-            seed = np.random.SeedSequence(each.seed)
-            once = np.ones(1, dtype=np.int64)
-            _replicate(each.instance, name, each.rule.maker, once, seed)
+        for name in sorted(rules):
+            _replicate(wanted.instance, name, wanted.rule(name).maker, once, seed)
             bar.update()
 
 
@@ -282,7 +265,7 @@ def _bar(title: str, total: int, unit: str, show: bool, initial: int = 0) -> tqd
 
 def _results(folder: StudyFolder, parts: list[Part]) -> tuple[xr.Dataset, str]:
     """The results of all parts as one Dataset, and the checksum of the parts it is made of."""
-    origin = digest([path.name for path in folder.parts.paths(part.key for part in parts)])
+    origin = folder.parts.origin(part.key for part in parts)
     return _output(folder, "results.nc", origin, lambda: _combine(folder, parts)), origin
 
 
@@ -300,7 +283,7 @@ def _output(
     folder: StudyFolder, name: str, origin: str, make: Callable[[], xr.Dataset]
 ) -> xr.Dataset:
     """A Dataset as its file holds it."""
-    return to_memory(_kept(folder, name, origin, make))
+    return read_dataset(_kept(folder, name, origin, make))
 
 
 def _kept(folder: StudyFolder, name: str, origin: str, make: Callable[[], xr.Dataset]) -> bytes:
@@ -344,7 +327,7 @@ def _seed(wanted: Specification) -> int:
 def _figures(folder: StudyFolder, summary: xr.Dataset, boards: dict[int, xr.Dataset]) -> None:
     """Draw the figures, unless they are there as they would be drawn."""
     sources = [folder.outputs[name]["sha256"] for name in FIGURE_DATA if name in folder.outputs]
-    made_from = digest([*sources, _code("analysis.report.figures")])
+    made_from = digest([*sources, _code(*FIGURE_CODE)])
     drawn = [name for name in folder.outputs if name.startswith(f"{FIGURES}/")]
     if not drawn or any(folder.kept(name, made_from) is None for name in drawn):
         paths = _draw(summary, boards, folder.specification, folder.path / FIGURES)
@@ -355,7 +338,7 @@ def _code(*modules: str) -> str:
     """A checksum of modules: what they make is made again when they have changed."""
     specs = [find_spec(f"bayes_feasible.{name}") for name in modules]
     paths = [Path(spec.origin) for spec in specs if spec is not None and spec.origin]
-    return digest([bayes_feasible.__version__, *(checksum(path.read_bytes()) for path in paths)])
+    return digest([bayes_feasible.__version__, *(hash_bytes(path.read_bytes()) for path in paths)])
 
 
 def _draw(
@@ -384,8 +367,8 @@ def _scoreboards(folder: StudyFolder, show: bool) -> dict[int, xr.Dataset]:
             if keys[time] not in folder.parts:
                 board = _score(posterior, wanted, wanted.checks, show)
                 folder.parts.write(f"check-{time:09d}", keys[time], board)
-    boards = {time: to_memory(folder.parts.read(key)) for time, key in keys.items()}
-    origin = digest([path.name for path in folder.parts.paths(keys.values())])
+    boards = {time: read_dataset(folder.parts.read(key)) for time, key in keys.items()}
+    origin = folder.parts.origin(keys.values())
     _kept(folder, "scoreboard.nc", origin, lambda: _stack(boards))
     return boards
 

@@ -1,13 +1,22 @@
-"""Normal tails, compiled: right from the centre to ten thousand standard deviations out."""
+"""Normal tails: right from the centre to ten thousand standard deviations out.
+
+What rules call in their rounds is compiled; the rest takes arrays.
+"""
 
 import math
 
 import numpy as np
 from numba import njit
+from numpy.typing import ArrayLike
+from scipy import special
+
+from bayes_feasible._check import Array
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 SQRT_HALF = math.sqrt(0.5)
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
+PARTS = np.array([0.0, 0.125, 0.5, 1.0])  # of the range of the integral, where it is cut
+STEPS = np.array([-8.0, -3.0, 0.0, 3.0, 8.0])  # of the inner factor, where it is cut too
 NEGLIGIBLE = 45.0  # e^-45 of a density is beyond the last digit of its integral
 
 
@@ -54,71 +63,72 @@ def tail_excess(rng: np.random.Generator, bound: float) -> float:
             return excess
 
 
-@njit(cache=True, error_model="numpy")
-def log_orthant(first: float, second: float, correlation: float) -> float:
+def draw_excess(rng: np.random.Generator, bound: Array) -> Array:
+    """`tail_excess` for each of many bounds at once, by inversion."""
+    near = bound < 5.0  # beyond, the tail itself has no digits left to invert
+    result = np.empty(bound.shape)
+    share = np.clip(rng.random(bound.size), 2.0**-54, 1.0 - 2.0**-53)
+    result[near] = -special.ndtri(share[near] * special.ndtr(-bound[near])) - bound[near]
+    far = bound[~near]
+    result[~near] = -special.ndtri_exp(special.log_ndtr(-far) + np.log(share[~near])) - far
+    return np.maximum(result, 0.0)
+
+
+def log_orthant(first: ArrayLike, second: ArrayLike, correlation: ArrayLike) -> Array:
     """Log-probability that two standard normals with this correlation exceed two bounds.
 
     With `x` the one whose bound `h` is the larger and `k` the other bound,
     `P = ∫_h^∞ φ(x) Φ((ρx - k) / √(1-ρ²)) dx`: a log-concave integrand on a range that is known,
-    cut where it bends, and integrated panel by panel with Gauss-Legendre nodes.
+    cut where it bends, and integrated panel by panel with Gauss-Legendre nodes. For arrays,
+    element by element.
     """
-    h, k = max(first, second), min(first, second)
-    if h == np.inf:
-        return -np.inf
-    if k == -np.inf or correlation > 1.0 - 1e-14:
-        return log_ndtr(-h)
-    if correlation < -1.0 + 1e-14:
-        if h >= -k:
-            return -np.inf
-        lower, upper = log_ndtr(h), log_ndtr(-k)
-        if h > 0.0:  # from h to -k: the tails have their digits, their complements do not
-            lower, upper = log_ndtr(k), log_ndtr(-h)
-        return upper + math.log1p(-math.exp(lower - upper))
-    residual = math.sqrt((1.0 - correlation) * (1.0 + correlation))
-    start, length = _orthant_range(h, k, correlation, residual)
-    cuts = _orthant_cuts(start, length, k, correlation, residual)
-    top, total = -np.inf, 0.0  # the integral is e^top times the total
-    for panel in range(cuts.size - 1):
-        half = 0.5 * (cuts[panel + 1] - cuts[panel])
-        if half <= 0.0:
-            continue
-        for node in range(NODES.size):
-            s = cuts[panel] + half * (1.0 + NODES[node])
-            inner = (correlation * start - k) / residual + correlation / residual * s
-            value = math.log(WEIGHTS[node] * half) - s * (start + 0.5 * s) + log_ndtr(inner)
-            if value > top:
-                total = total * math.exp(top - value) + 1.0
-                top = value
-            else:
-                total += math.exp(value - top)
-    return -0.5 * start * start - HALF_LOG_2PI + top + math.log(total)
+    bounds = np.broadcast_arrays(first, second, correlation)
+    one, other, rho = (np.atleast_1d(np.asarray(each, dtype=float)) for each in bounds)
+    h, k = np.maximum(one, other), np.minimum(one, other)
+    result = special.log_ndtr(-h)  # also where the other bound asks nothing or the same
+    opposite = (rho < -1.0 + 1e-14) & (k > -np.inf) & (h < np.inf)
+    if opposite.any():
+        result[opposite] = _log_between(h[opposite], -k[opposite])
+    general = (np.abs(rho) <= 1.0 - 1e-14) & (k > -np.inf) & (h < np.inf)
+    if general.any():
+        result[general] = _integrate_orthant(h[general], k[general], rho[general])
+    return result.reshape(bounds[0].shape)
 
 
-@njit(cache=True, error_model="numpy")
-def _orthant_range(h, k, correlation, residual):
-    """Where the integrand starts and how far it must be followed."""
-    start = max(h, -math.sqrt(2 * NEGLIGIBLE))
-    length = -start + math.sqrt(start * start + 2 * NEGLIGIBLE)
-    inner = (correlation * start - k) / residual
-    hazard = math.exp(-0.5 * inner * inner - HALF_LOG_2PI - log_ndtr(inner))
-    decline = start - correlation / residual * hazard
-    if decline > 0.0:  # log-concave: it falls at least this steeply everywhere
-        length = min(length, NEGLIGIBLE / decline)
-    return start, length
+def _log_between(low: Array, high: Array) -> Array:
+    """Log-probability that a standard normal lies between two bounds; -inf where they cross."""
+    flip = low > 0.0  # the tails have their digits, their complements do not
+    low, high = np.where(flip, -high, low), np.where(flip, -low, high)
+    lower, upper = special.log_ndtr(low), special.log_ndtr(high)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inside = upper + np.log1p(-np.exp(np.minimum(lower - upper, 0.0)))
+    return np.where((high > low) & (upper > -np.inf), inside, -np.inf)
 
 
-@njit(cache=True, error_model="numpy")
-def _orthant_cuts(start, length, k, correlation, residual):
-    """Panel boundaries: finer near the start and around the step of the inner factor."""
-    cuts = np.empty(9)
-    cuts[0], cuts[1], cuts[2], cuts[3] = 0.0, length / 8, length / 2, length
-    for i, steps in enumerate((-8.0, -3.0, 0.0, 3.0, 8.0)):
-        cut = length
-        if correlation != 0.0:
-            cut = min(max((k + steps * residual) / correlation - start, 0.0), length)
-        place = 4 + i
-        while cuts[place - 1] > cut:  # insert it in order
-            cuts[place] = cuts[place - 1]
-            place -= 1
-        cuts[place] = cut
-    return cuts
+def _integrate_orthant(h: Array, k: Array, rho: Array) -> Array:
+    residual = np.sqrt((1.0 - rho) * (1.0 + rho))
+    start = np.maximum(h, -math.sqrt(2 * NEGLIGIBLE))
+    root = np.sqrt(start * start + 2 * NEGLIGIBLE)
+    length = np.where(start > 0.0, 2 * NEGLIGIBLE / (start + root), root - start)
+    inner, slope = (rho * start - k) / residual, rho / residual
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        hazard = np.exp(-0.5 * inner * inner - HALF_LOG_2PI - special.log_ndtr(inner))
+        decline = start - slope * hazard  # log-concave: it falls at least this steeply everywhere
+        length = np.where(decline > 0.0, np.minimum(length, NEGLIGIBLE / decline), length)
+        # Panels are finer near the start and around the step of the inner factor.
+        steps = (k[:, np.newaxis] + STEPS * residual[:, np.newaxis]) / rho[:, np.newaxis]
+        steps = np.where(rho[:, np.newaxis] == 0.0, np.inf, steps - start[:, np.newaxis])
+    cuts = np.hstack([length[:, np.newaxis] * PARTS, steps.clip(0.0, length[:, np.newaxis])])
+    cuts.sort(axis=1)
+    row, panel = np.nonzero(cuts[:, 1:] > cuts[:, :-1])
+    left = cuts[row, panel]
+    half = 0.5 * (cuts[row, panel + 1] - left)
+    s = left[:, np.newaxis] + half[:, np.newaxis] * (1.0 + NODES)
+    values = special.log_ndtr(inner[row, np.newaxis] + slope[row, np.newaxis] * s)
+    values -= s * (start[row, np.newaxis] + 0.5 * s)
+    top = np.full(h.size, -np.inf)  # so it stays where the fall is too steep for any panel
+    np.maximum.at(top, row, values.max(axis=1))
+    panels = np.exp(values - top[row, np.newaxis]) @ WEIGHTS * half
+    with np.errstate(divide="ignore"):
+        total = np.log(np.bincount(row, panels, minlength=h.size))
+    return -0.5 * start * start - HALF_LOG_2PI + top + total

@@ -1,183 +1,264 @@
-"""The alternative set as a union of events, compiled.
+r"""A union of events under a Gaussian posterior: its probability, and exact draws given it.
 
-Everything here lives in whitened coordinates: a parameter is a standard normal vector `u` of
-`rank` numbers for each block (block 0 the reward, then one block for each finite constraint),
-and event `e` asks of block `b` that `normals[e, b] @ u[b] >= offsets[e, b]`, with unit normals.
-An offset of -inf asks nothing; an offset of +inf makes the event impossible.
+Pick an event with probability proportional to its own, draw a point given it, and let :math:`N`
+be the number of events that contain the point. Then the union's probability is
+:math:`P = \sum_e P_e \cdot E[1/N]`, and a point that is kept with probability :math:`1/N` is an
+exact draw given the union (Karp and Luby, Monte-Carlo algorithms for enumeration and reliability
+problems, FOCS 1983). Owen, Maximov and Chertkov (Importance sampling the union of rare events,
+Electronic Journal of Statistics 2019, arXiv 1710.06965) call the estimator ALOE and bound its
+error before any draw is made; see `error_bound`.
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from bayes_feasible._check import Array
+from bayes_feasible._draws import (
+    block_means,
+    block_noise,
+    eigen_blocks,
+    unrestricted,
+)
 from bayes_feasible._interrupt import undisturbed
-from bayes_feasible.alternative.normal import log_ndtr, log_orthant, tail_excess
+from bayes_feasible.alternative import bounded
+from bayes_feasible.alternative.draws import draw_union, hold, to_parameters
+from bayes_feasible.alternative.events import Events
+from bayes_feasible.alternative.normal import draw_excess, log_orthant
+from bayes_feasible.posterior import Posterior, whiten_rows
+from bayes_feasible.problem import SPAN_TOLERANCE, Problem
 
-EPSILON = np.finfo(np.float64).eps
+if TYPE_CHECKING:
+    import xarray as xr
+
+DRAWS = 2**14  # for the part of a union's probability that has no closed form
+PAIRS = 2500  # pairs of events whose overlap is integrated exactly
+PRUNE = 60.0  # an event e^-60 as probable as another cannot be seen in double precision
+CHUNK = 500_000  # numbers in one array of draws
 
 
-@njit(cache=True, error_model="numpy")
-def event_log_probabilities(offsets):
+@dataclass(frozen=True)
+class LogProbability:
+    """The logarithm of a probability, how sure it is, and bounds that are certain.
+
+    Attributes
+    ----------
+    value : float
+        Natural logarithm of the probability.
+    standard_error : float
+        Of `value`; 0 where the value is exact.
+    lower, upper : float
+        Bounds that hold for certain, whatever the seed.
+    names : list of str
+        The events of the union.
+    log_probabilities : ndarray
+        Their log-probabilities.
+    """
+
+    value: float
+    standard_error: float
+    lower: float
+    upper: float
+    names: list[str]
+    log_probabilities: Array
+
+    def __float__(self) -> float:
+        return self.value
+
+    @property
+    def events(self) -> "xr.DataArray":
+        """Log-probability of each event of the union, by its name."""
+        return event_array(self.names, self.log_probabilities)
+
+    @property
+    def likeliest(self) -> str:
+        """The name of the most probable event: the mistake to expect."""
+        return self.names[int(np.argmax(self.log_probabilities))] if self.names else "none"
+
+    def __repr__(self) -> str:
+        return (
+            f"log-probability {self.value:.6g} (standard error {self.standard_error:.2g}, "
+            f"certainly within [{self.lower:.6g}, {self.upper:.6g}]); likeliest: {self.likeliest}"
+        )
+
+
+def event_array(names: list[str], values: Array) -> "xr.DataArray":
+    """Log-probabilities of events with their names."""
+    import xarray as xr
+
+    return xr.DataArray(values, dims="event", coords={"event": names}, name="log_probability")
+
+
+class Union:
+    """The posterior given that at least one of some events happens.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its `parameter_radius`, if any, restricts posterior and union alike.
+    events : Events
+    """
+
+    def __init__(self, problem: Problem, events: Events) -> None:
+        self.problem, self.events = problem, events
+        # Thresholds that are not finite never bind: no draw and no sum is spent on their blocks.
+        self.blocks = np.concatenate([[0], 1 + np.flatnonzero(np.isfinite(problem.thresholds))])
+        self.vectors = np.ascontiguousarray(events.vectors[:, self.blocks])
+        self.limits = np.ascontiguousarray(events.limits[:, self.blocks])
+        # Candidates are in the span of the arms; what tells two of them apart need not be, where
+        # it is as small as rounding.
+        self._beyond = problem.rank < len(problem.basis) and bool(self._outside(self.vectors).any())
+
+    def event_log_probabilities(self, posterior: Posterior, scale: float = 1.0) -> Array:
+        """Log-probability of each event, whatever the `parameter_radius`."""
+        return _event_log_probabilities(self._whiten(posterior, scale)[1])
+
+    def log_probability(
+        self,
+        posterior: Posterior,
+        rng: np.random.Generator,
+        scale: float = 1.0,
+        draws: int = DRAWS,
+    ) -> LogProbability:
+        """Log-probability of the union; the method is told in `Alternative.log_probability`."""
+        normals, offsets = self._whiten(posterior, scale)
+        every = _event_log_probabilities(offsets)
+        if self.problem.parameter_radius is not None:
+            axes, centre, precision, radius = eigen_blocks(posterior, scale)
+            blocks = self.blocks
+            result = bounded.bounded_log_probability(
+                centre[blocks], precision[blocks], self.vectors @ axes, self.limits,
+                radius[blocks], rng, draws,
+            )  # fmt: skip
+            return LogProbability(*result, self.events.names, every)
+        kept = _kept(every)
+        if kept.size == 0:
+            return LogProbability(-np.inf, 0.0, -np.inf, -np.inf, self.events.names, every)
+        result = _measure(normals[kept], offsets[kept], every[kept], rng, draws)
+        return LogProbability(*result, self.events.names, every)
+
+    def draw(
+        self, posterior: Posterior, size: int, rng: np.random.Generator, scale: float = 1.0
+    ) -> tuple[Array, NDArray[np.int64]] | None:
+        """Exact independent draws (draw, block, feature), and the event each was drawn from.
+
+        None where the union is empty.
+        """
+        drawn = (
+            self._draw_unbounded(posterior, size, rng, scale)
+            if self.problem.parameter_radius is None
+            else self._draw_bounded(posterior, size, rng, scale)
+        )
+        if drawn is None:
+            return None
+        inside, events, basis = drawn
+        if len(basis) == basis.shape[1] and self.blocks.size == 1 + self.problem.thresholds.size:
+            return inside, events
+        parameters = unrestricted(posterior, size, rng, scale)
+        parameters[:, self.blocks] -= parameters[:, self.blocks] @ basis @ basis.T
+        parameters[:, self.blocks] += inside
+        return parameters, events
+
+    def _draw_unbounded(
+        self, posterior: Posterior, size: int, rng: np.random.Generator, scale: float
+    ) -> tuple[Array, NDArray[np.int64], Array] | None:
+        """Draws of the blocks that bind, their events, and a basis of what they decide."""
+        normals, offsets = self._whiten(posterior, scale)
+        every = _event_log_probabilities(offsets)
+        kept = _kept(every)
+        if kept.size == 0:
+            return None
+        cumulative = np.cumsum(np.exp(every[kept] - every[kept].max()))
+        points = np.empty((size, *normals.shape[1:]))
+        events = np.empty(size, dtype=np.int64)
+        with undisturbed():
+            draw_union(rng, normals[kept], offsets[kept], cumulative, points, events)
+        root, rest = posterior.covariance_root()
+        basis = self.problem.basis
+        if self._beyond:
+            root, basis = np.hstack([root, rest]), np.eye(len(root))
+        spread = block_noise(self.problem)[self.blocks] * math.sqrt(scale)
+        inside = np.empty((size, self.blocks.size, len(root)))
+        to_parameters(
+            points, events, root, block_means(posterior)[self.blocks], spread,
+            self.vectors[kept], self.limits[kept], inside,
+        )  # fmt: skip
+        return inside, kept[events], basis
+
+    def _draw_bounded(
+        self, posterior: Posterior, size: int, rng: np.random.Generator, scale: float
+    ) -> tuple[Array, NDArray[np.int64], Array] | None:
+        axes, centre, precision, radius = eigen_blocks(posterior, scale)
+        blocks = self.blocks
+        drawn = bounded.bounded_draws(
+            centre[blocks], precision[blocks], self.vectors @ axes, self.limits,
+            radius[blocks], size, rng,
+        )  # fmt: skip
+        if drawn is None:
+            return None
+        points, events = drawn
+        inside = np.ascontiguousarray(points @ axes.T)
+        hold(inside, events, self.vectors, self.limits)
+        return inside, events, np.eye(len(axes))
+
+    def _outside(self, vectors: Array) -> NDArray[np.bool_]:
+        """Which vectors are not in the span of the arms, over all but the last axis (kept)."""
+        basis = self.problem.basis
+        rest = np.linalg.norm(vectors - vectors @ basis @ basis.T, axis=-1, keepdims=True)
+        return rest > SPAN_TOLERANCE * np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+    def _whiten(self, posterior: Posterior, scale: float) -> tuple[Array, Array]:
+        """Unit normals and offsets of all events in whitened coordinates."""
+        centre = block_means(posterior)[self.blocks]
+        noise = block_noise(self.problem)[self.blocks] * math.sqrt(scale)
+        finite = np.isfinite(self.limits)
+        vectors = self.vectors[finite]
+        white = whiten_rows(posterior, vectors)
+        if self._beyond:  # there the prior stands
+            rest = posterior.covariance_root()[1]
+            white = np.hstack([white, np.where(self._outside(vectors), vectors @ rest, 0)])
+        # In two steps, for the square of a small number may be no number.
+        size = np.abs(white).max(axis=-1, keepdims=True, initial=0.0)
+        white /= size
+        length = np.linalg.norm(white, axis=-1, keepdims=True)
+        normals = np.zeros((*finite.shape, white.shape[-1]))
+        normals[finite] = white / length
+        values = np.einsum("ebf,bf->eb", self.vectors, centre)
+        offsets = self.limits.copy()
+        with np.errstate(over="ignore"):
+            excess = (offsets - values) / noise
+            offsets[finite] = excess[finite] / (size * length)[:, 0]
+        return normals, offsets
+
+
+def _event_log_probabilities(offsets: Array) -> Array:
     """Log-probability of each event: its half-spaces are independent."""
-    result = np.zeros(len(offsets))
-    for event in range(len(offsets)):
-        for block in range(offsets.shape[1]):
-            result[event] += log_ndtr(-offsets[event, block])
-    return result
+    return log_ndtr(-offsets).sum(axis=1)
 
 
-@njit(cache=True, error_model="numpy")
-def pair_log_probabilities(normals, offsets):
-    """Log-probability that two events happen together, for each pair in row order."""
-    events, blocks = offsets.shape
-    result = np.zeros(events * (events - 1) // 2)
-    pair = 0
-    for i in range(events):
-        for j in range(i + 1, events):
-            for b in range(blocks):
-                correlation = min(max(_dot(normals[i, b], normals[j, b]), -1.0), 1.0)
-                result[pair] += log_orthant(offsets[i, b], offsets[j, b], correlation)
-            pair += 1
-    return result
+def _kept(log_probabilities: Array) -> NDArray[np.int64]:
+    """The events, less those too improbable beside the likeliest."""
+    top = log_probabilities.max(initial=-np.inf)
+    return np.flatnonzero((log_probabilities > -np.inf) & (log_probabilities >= top - PRUNE))
 
 
-@njit(cache=True, error_model="numpy")
-def draw_event(rng, normals, offsets, event, points, draw):
-    """One draw of the whitened parameters given one event, written to `points[draw]`."""
-    blocks, rank = points.shape[1:]
-    for b in range(blocks):
-        along = 0.0
-        for i in range(rank):
-            normal = rng.standard_normal()
-            points[draw, b, i] = normal
-            along += normals[event, b, i] * normal
-        bound = offsets[event, b]
-        if bound > -np.inf:
-            move = bound + tail_excess(rng, bound) - along
-            for i in range(rank):
-                points[draw, b, i] += move * normals[event, b, i]
-
-
-@njit(cache=True, error_model="numpy")
-def count_events(normals, offsets, points, draw, drawn):
-    """How many events contain `points[draw]`; the one it was drawn from counts without asking."""
-    blocks, rank = points.shape[1:]
-    count = 1
-    for event in range(len(offsets)):
-        inside = event != drawn
-        for b in range(blocks):
-            if not inside:
-                break
-            along = 0.0
-            for i in range(rank):
-                along += normals[event, b, i] * points[draw, b, i]
-            inside = along >= offsets[event, b]
-        count += inside
-    return count
-
-
-@njit(cache=True, error_model="numpy")
-def draw_union(rng, normals, offsets, cumulative, points, events):
-    """Exact independent draws given the union; returns how many proposals they took.
-
-    An event is picked with probability proportional to its own, a point is drawn given that
-    event, and kept with probability one over the number of events that contain it.
-    """
-    tried = 0
-    total = cumulative[-1]
-    for draw in range(len(points)):
-        while True:
-            tried += 1
-            event = np.searchsorted(cumulative, rng.random() * total, side="right")
-            draw_event(rng, normals, offsets, event, points, draw)
-            count = count_events(normals, offsets, points, draw, event)
-            if count == 1 or rng.random() * count < 1.0:
-                events[draw] = event
-                break
-    return tried
-
-
-@njit(cache=True, error_model="numpy")
-def draw_counts(rng, normals, offsets, events):
-    """For a draw given each listed event, how many events contain it."""
-    counts = np.empty(events.size)
-    point = np.empty((1, *normals.shape[1:]))
-    only = len(point) - 1  # a plain 0 would be compiled for anew
-    for draw in range(events.size):
-        draw_event(rng, normals, offsets, events[draw], point, only)
-        counts[draw] = count_events(normals, offsets, point, only, events[draw])
-    return counts
-
-
-@njit(cache=True, error_model="numpy")
-def to_parameters(points, events, root, centre, scale, vectors, limits, result):
-    """Parameters `centre + scale * (root @ u)`, never outside their event by a rounding.
-
-    `vectors[e, b] @ parameter >= limits[e, b]` is event `e` in the user's own coordinates.
-    A draw that rounding leaves outside, or too close to tell, is moved to where the sum can be
-    told apart from the limit whatever the order it is added in.
-    """
-    features, rank = root.shape
-    for draw in range(len(points)):
-        for b in range(points.shape[1]):
-            for i in range(features):
-                total = 0.0
-                for j in range(rank):
-                    total += root[i, j] * points[draw, b, j]
-                result[draw, b, i] = centre[b, i] + scale[b] * total
-    hold(result, events, vectors, limits)
-
-
-@njit(cache=True, error_model="numpy")
-def hold(parameters, events, vectors, limits):
-    """Move every draw that rounding left outside its event, or too close to tell, inside."""
-    features = parameters.shape[2]
-    rounding = 2.0 * (features + 2) * EPSILON
-    for draw in range(len(parameters)):
-        event = events[draw]
-        for b in range(limits.shape[1]):
-            limit = limits[event, b]
-            if limit == -np.inf:
-                continue
-            value, size, square = 0.0, abs(limit), 0.0
-            for i in range(features):
-                term = parameters[draw, b, i] * vectors[event, b, i]
-                value += term
-                size += abs(term)
-                square += vectors[event, b, i] ** 2
-            lack = limit + rounding * size - value
-            if lack > 0.0:
-                for i in range(features):
-                    parameters[draw, b, i] += lack / square * vectors[event, b, i]
-
-
-@njit(cache=True, error_model="numpy")
-def _dot(left, right):
-    total = 0.0
-    for i in range(left.size):
-        total += left[i] * right[i]
-    return total
-
-
-def union_log_probability(
-    normals: Array, offsets: Array, log_probability: Array,
-    rng: np.random.Generator, draws: int, most_pairs: int,
-) -> tuple[float, float, float, float]:  # fmt: skip
-    """Log-probability of the union: value, standard error, certain lower and upper bound.
-
-    The method is told in `Alternative.log_probability`.
-    """
+def _measure(
+    normals: Array, offsets: Array, log_probability: Array, rng: np.random.Generator, draws: int
+) -> tuple[float, float, float, float]:
+    """Log-probability of a union: value, standard error, certain lower and upper bound."""
     events = log_probability.size
     total = float(np.logaddexp.reduce(log_probability))
     if events == 1:
         return total, 0.0, total, total
     lower, upper = float(log_probability.max()), min(total, 0.0)
     twice = None  # E[N - 1], twice the sum over pairs relative to the sum over events
-    if events * (events - 1) // 2 <= most_pairs:
-        pairs = np.logaddexp.reduce(pair_log_probabilities(normals, offsets))
-        twice = 2.0 * math.exp(pairs - total)
+    if events * (events - 1) // 2 <= PAIRS:
+        twice = 2.0 * math.exp(_log_pairs(normals, offsets) - total)
         order = 1.0 + math.floor(twice)
         dawson_sankoff = 2.0 / (order + 1.0) - twice / (order * (order + 1.0))
         lower = max(lower, total + math.log(dawson_sankoff))
@@ -189,25 +270,96 @@ def union_log_probability(
         if twice * draws < 1.0:  # so few overlaps that the draws would show none
             value = min(max(total + math.log1p(-0.5 * twice), lower), upper)
             return value, min(twice / 3.0, upper - lower), lower, upper
-    share, error = _mean_share(normals, offsets, log_probability, rng, draws, twice)
+
+    def count(chosen: NDArray[np.int64]) -> Array:
+        return _count_events(rng, normals, offsets, chosen)
+
+    share, error, _ = mean_share(count, log_probability, rng, draws, twice=twice)
     share = max(share, math.exp(lower - total))  # a handful of draws may put it below, even below 0
     value = min(max(total + math.log(share), lower), upper)
     return value, min(error / share, upper - lower), lower, upper
 
 
-def _mean_share(normals, offsets, log_probability, rng, draws, twice):
-    """Estimate `E[1/N]` over the mixture of events, and the standard error of the estimate."""
-    cumulative = np.cumsum(np.exp(log_probability - log_probability.max()))
-    # Systematic over events: each gets its share of the draws to within one.
+def _log_pairs(normals: Array, offsets: Array) -> float:
+    """Logarithm of the sum, over pairs of events, of the probability that both happen."""
+    first, second = np.triu_indices(len(offsets), 1)
+    correlation = np.einsum("pbi,pbi->pb", normals[first], normals[second]).clip(-1.0, 1.0)
+    each = log_orthant(offsets[first], offsets[second], correlation).sum(axis=1)
+    return float(np.logaddexp.reduce(each))
+
+
+def _count_events(
+    rng: np.random.Generator, normals: Array, offsets: Array, events: NDArray[np.int64]
+) -> Array:
+    """For a draw given each listed event, how many events contain it."""
+    counts = np.empty(events.size)
+    rows = max(CHUNK // max(normals[0].size, len(offsets)), 1)
+    for start in range(0, events.size, rows):
+        chosen = events[start : start + rows]
+        inside = np.ones((chosen.size, len(offsets)), dtype=bool)
+        for b in range(offsets.shape[1]):
+            normal, bound = normals[chosen, b], offsets[chosen, b]
+            points = rng.standard_normal(normal.shape)
+            asked = bound > -np.inf
+            if asked.any():
+                move = np.zeros(bound.size)
+                move[asked] = bound[asked] + draw_excess(rng, bound[asked])
+                move[asked] -= np.einsum("di,di->d", points, normal)[asked]
+                points += move[:, np.newaxis] * normal
+            inside &= points @ normals[:, b].T >= offsets[:, b]
+        inside[np.arange(chosen.size), chosen] = True  # its own event counts without asking
+        counts[start : start + rows] = np.count_nonzero(inside, axis=1)
+    return counts
+
+
+class Share(NamedTuple):
+    """The mean of one over the number of events that contain a draw from their mixture."""
+
+    value: float
+    standard_error: float
+    efficiency: float  # of draws kept with probability 1/N against independent ones
+
+
+def mean_share(
+    count: Callable[[NDArray[np.int64]], Array],
+    log_probabilities: Array,
+    rng: np.random.Generator,
+    draws: int,
+    *,
+    twice: float | None = None,
+) -> Share:
+    """Estimate `E[1/N]`: the probability of a union over the sum of those of its events.
+
+    Parameters
+    ----------
+    count : function
+        Takes the indices of events, sorted, draws once given each, and returns how many events
+        contain each draw, its own among them.
+    log_probabilities : array (event,)
+        Of the events, up to a common constant.
+    rng : Generator
+        Decides how the draws fall on the events: each gets its share to within one.
+    draws : int
+    twice : float, optional
+        `E[N - 1]`, where it is known: twice the sum of the pairs' probabilities over the sum of
+        the events'. It is then a control variate.
+
+    Returns
+    -------
+    Share
+        The standard error allows for an overlap (of three events, with `twice`; else of two) that
+        no draw has shown.
+    """
+    if len(log_probabilities) == 1:
+        return Share(1.0, 0.0, 1.0)
+    cumulative = np.cumsum(np.exp(log_probabilities - np.max(log_probabilities)))
     at = (np.arange(draws) + rng.random()) / draws * cumulative[-1]
     events = np.searchsorted(cumulative, at, side="right").clip(max=cumulative.size - 1)
-    with undisturbed():
-        counts = draw_counts(rng, normals, offsets, events)
-    share = 1.0 / counts
-    if twice is None:
-        unseen = 0.5 / draws  # an overlap of two that no draw has shown
-        correction = 0.0
-    else:
+    counts = np.asarray(count(events), dtype=float)
+    share, correction = 1.0 / counts, 0.0
+    efficiency = float(share.mean() ** 2 / np.mean(share**2))
+    unseen = 0.5 / draws  # an overlap of two
+    if twice is not None:
         extra = counts - 1.0
         variance = extra.var()
         slope = 0.5 if variance == 0.0 else -np.mean((share - share.mean()) * extra) / variance
@@ -216,4 +368,13 @@ def _mean_share(normals, offsets, log_probability, rng, draws, twice):
         unseen = min(1.0 / draws, twice) / 3.0  # an overlap of three
     # Neighbours are draws given the same event, so their differences show the error within.
     within = np.sum(np.diff(share) ** 2) / (2.0 * max(draws - 1, 1)) / draws
-    return share.mean() - correction, math.sqrt(within + unseen**2)
+    return Share(float(share.mean() - correction), math.sqrt(within + unseen**2), efficiency)
+
+
+def error_bound(events: int, draws: int) -> float:
+    """Bound, before any draw, on the relative standard error of a union by `E[1/N]`.
+
+    It is `sqrt((J + 1/J - 2) / (4 n))` for J events and n independent draws, whatever the events
+    (Owen, Maximov and Chertkov 2019, Theorem 2).
+    """
+    return math.sqrt((events + 1.0 / events - 2.0) / (4.0 * draws))

@@ -2,15 +2,15 @@
 
 import argparse
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from bayes_feasible.built_in import BUILT_IN, build_instance
 
 if TYPE_CHECKING:
     from bayes_feasible.instance import Instance
 
 NEGATIVE_NUMBER = re.compile(r"^-(\d|\.\d|inf$|nan$)")  # which argparse does not know: -1e-3
-BUILT_IN = ("end_of_optimism", "random_ball", "soare", "movielens")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -61,33 +61,9 @@ def _named(name: str, pairs: list[str]) -> "Instance":
             raise ValueError(f"--instance: {name}: {key} is given twice")
         values[key] = _value(text)
     try:
-        return built_in(name, values)
+        return build_instance(name, values)
     except (TypeError, ValueError) as error:
         raise ValueError(f"--instance: {error}") from error
-
-
-def built_in(name: Any, parameters: Mapping[str, Any]) -> "Instance":
-    """The built-in instance of this name; a misspelt name or parameter is told the right one."""
-    import inspect
-
-    from bayes_feasible import instances
-    from bayes_feasible._check import unknown
-
-    if name not in BUILT_IN:
-        raise ValueError(unknown("built-in", name, BUILT_IN))
-    build = getattr(instances, name)
-    known = inspect.signature(build).parameters
-    for key in parameters:
-        if key not in known:
-            raise ValueError(f"{name}: {unknown('parameter', key, known)}")
-    missing = [
-        key
-        for key, parameter in known.items()
-        if parameter.default is parameter.empty and key not in parameters
-    ]
-    if missing:
-        raise ValueError(f"{name}: {', '.join(missing)} must be given")
-    return build(**parameters)
 
 
 def _value(text: str) -> int | float | str:

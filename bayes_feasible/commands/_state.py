@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayes_feasible import _check
 from bayes_feasible.commands import _source as source
 
 if TYPE_CHECKING:
@@ -111,6 +110,8 @@ def _posterior(options: argparse.Namespace) -> "Posterior":
         from bayes_feasible.history import History
 
         return History.load(options.history, _problem(options)).posterior()
+    from bayes_feasible import _check  # NumPy: not for `--help`
+
     instance = source.instance(options)
     pulls = DEFAULT_PULLS if options.pulls is None else options.pulls
     _check.count("--pulls", pulls, most=_check.LARGEST_COUNT)
@@ -157,6 +158,8 @@ def _played(instance: "Instance", options: argparse.Namespace, pulls: int) -> "P
 
 def _candidate(options: argparse.Namespace, posterior: "Posterior") -> int:
     if options.candidate is not None:
+        from bayes_feasible import _check
+
         return _check.candidate(posterior.problem, options.candidate, name="--candidate")
     best = posterior.best()
     if best is None:

@@ -77,16 +77,17 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _draw(instance: "Instance", path: Path) -> None:
-    from bayes_feasible.analysis.report import figures
+    from bayes_feasible.analysis.report import style
+    from bayes_feasible.analysis.report.geometry import exponents
     from bayes_feasible.files.atomic import replaced
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # told already; or letters that the font lacks
-        axes = figures.exponents(instance)
+        axes = exponents(instance)
         figure = axes.get_figure(root=True)
         assert figure is not None
         with replaced(path) as temporary:
-            figures.write(figure, temporary)
+            style.write(figure, temporary)
 
 
 def _rate_fields(instance: "Instance", rate: "Rate") -> dict[str, Any]:

@@ -135,7 +135,7 @@ def _fields(tree: "xr.DataTree", alternative: "Alternative") -> dict[str, Any]:
         "outside": float(1.0 - inside.any(axis=0).mean()),
         "events": {
             name: float(share)
-            for name, share in zip(alternative.events, inside.mean(axis=(1, 2)), strict=True)
+            for name, share in zip(alternative.events.names, inside.mean(axis=(1, 2)), strict=True)
         },
         "parameters": rows,
     }

@@ -143,12 +143,12 @@ def _show(found: "Study", options: argparse.Namespace) -> None:
     if options.json:
         output.show_json(_fields(found))
     elif not options.quiet:
-        from bayes_feasible.analysis.report.report import PAGE, headline
+        from bayes_feasible.analysis.report.report import PAGE, write_headline
 
         lines = [found.tables(), "", f"Written in {found.folder}:"]
         lines += [f"  {path.relative_to(found.folder)}" for path in found.files]
         if found.summary is not None:
-            lines += ["", headline(found.summary)]
+            lines += ["", write_headline(found.summary)]
             lines += [f"To read, in a browser: {found.folder / PAGE}"]
         output.show("\n".join(lines))
 

@@ -7,7 +7,8 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import IO, Any
 
 TRY_EVERY = 0.004  # seconds, on average
@@ -17,12 +18,14 @@ UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 @contextmanager
-def locked(stream: IO[bytes], *, shared: bool, wait: float, name: str) -> Iterator[None]:
+def locked(
+    stream: IO[bytes] | int, *, shared: bool = False, wait: float, name: str
+) -> Iterator[None]:
     """Hold the lock of an open file.
 
     Parameters
     ----------
-    stream : open binary file
+    stream : open binary file or its descriptor
     shared : bool
         Whether other readers may hold it too.
     wait : float
@@ -34,13 +37,15 @@ def locked(stream: IO[bytes], *, shared: bool, wait: float, name: str) -> Iterat
     ------
     TimeoutError
         If others hold it all that time.
-    OSError
+    Unsupported
         If the file system has no locks.
     """
+    descriptor = stream if isinstance(stream, int) else stream.fileno()
     try_lock, unlock = _system_locks()
-    _step_back()
+    if time.monotonic() - _released.at < RECENTLY:
+        time.sleep(STEP_BACK)  # whoever locks again and again would leave others no gap
     end = time.monotonic() + wait
-    while not _try(try_lock, stream.fileno(), shared, name):
+    while not _try(try_lock, descriptor, shared, name):
         if time.monotonic() >= end:
             raise TimeoutError(
                 f"{name}: another process is using it, and still was after {wait:g} s; try again"
@@ -49,8 +54,23 @@ def locked(stream: IO[bytes], *, shared: bool, wait: float, name: str) -> Iterat
     try:
         yield
     finally:
-        unlock(stream.fileno())
+        unlock(descriptor)
         _released.at = time.monotonic()
+
+
+@contextmanager
+def locked_folder(path: Path, wait: float) -> Iterator[None]:
+    """Hold a folder, without any file in it; where folders cannot be locked nothing is held."""
+    with ExitStack() as held:
+        with suppress(PermissionError, Unsupported):  # Windows opens no folders
+            descriptor = os.open(path, os.O_RDONLY)
+            held.callback(os.close, descriptor)
+            held.enter_context(locked(descriptor, wait=wait, name=str(path)))
+        yield
+
+
+class Unsupported(OSError):
+    """A file system without locks."""
 
 
 class _Released(threading.local):
@@ -60,19 +80,13 @@ class _Released(threading.local):
 _released = _Released()
 
 
-def _step_back() -> None:
-    """Let others have their turn: whoever locks again and again would leave them no gap."""
-    if time.monotonic() - _released.at < RECENTLY:
-        time.sleep(STEP_BACK)
-
-
 def _try(try_lock: Callable[[int, bool], None], descriptor: int, shared: bool, name: str) -> bool:
-    """Whether the lock was free."""
+    """Take the lock if it is free; return whether it was."""
     try:
         try_lock(descriptor, shared)
     except OSError as error:
         if error.errno in UNSUPPORTED:
-            raise OSError(
+            raise Unsupported(
                 f"{name}: this file system has no locks; keep it on a local disk"
             ) from error
         if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):

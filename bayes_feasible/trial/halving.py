@@ -7,6 +7,7 @@ import numpy as np
 from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
+from bayes_feasible.alternative.union import Union
 from bayes_feasible.posterior import Posterior
 
 DRAWS = 1024  # for overlaps of events, with the same random numbers at every step
@@ -14,7 +15,7 @@ MOST = 1e12  # more pulls than anybody has
 STEPS = 12  # of bisection, after which the number is known to 1 part in 4000
 
 
-def pulls_to_halve(alternative: Alternative, posterior: Posterior, shares: Array) -> float:
+def pulls_to_halve(alternative: Alternative | Union, posterior: Posterior, shares: Array) -> float:
     r"""About how many more pulls in these shares would halve the probability of a set.
 
     The posterior is carried forward as if the coming pulls showed exactly what the posterior
@@ -58,8 +59,8 @@ def pulls_to_halve(alternative: Alternative, posterior: Posterior, shares: Array
     return high
 
 
-def _log_probability(alternative: Alternative, posterior: Posterior) -> float:
-    return alternative.log_probability(posterior, 0, draws=DRAWS).value
+def _log_probability(alternative: Alternative | Union, posterior: Posterior) -> float:
+    return alternative.log_probability(posterior, np.random.default_rng(0), draws=DRAWS).value
 
 
 def _carried(posterior: Posterior, shares: Array, pulls: float) -> Posterior:

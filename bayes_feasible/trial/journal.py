@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from bayes_feasible._check import path as checked_path
+from bayes_feasible.files.atomic import create_file
 from bayes_feasible.files.lock import locked
 
 VERSION = 1
@@ -81,7 +81,7 @@ class Journal:
         journal = cls(path, kind, wait)
         first = {"event": "new", "format": kind, "version": VERSION, **event}
         with _told_plainly(journal.path):
-            _create(journal.path, _line(1, first, _FIRST))
+            create_file(journal.path, _line(1, first, _FIRST))
         return journal
 
     @contextmanager
@@ -256,37 +256,6 @@ def _misplaced(number: int, found: int) -> str:
     return f"line {number} does not follow line {number - 1}: one of the two was changed"
 
 
-def _create(path: Path, content: bytes) -> None:
-    """A file that appears whole, and only where there was none."""
-    if path.is_dir():
-        raise IsADirectoryError(f"{path}: expected a file, this is a folder")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
-    temporary = path.with_name(f".{secrets.token_hex(4)}.{path.name}")
-    try:
-        with open(temporary, "xb", buffering=0) as stream:
-            _write(stream, 0, content)
-        _give_name(temporary, path)
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
-
-
-def _give_name(temporary: Path, path: Path) -> None:
-    """Let a file appear under its name, unless there is one."""
-    try:
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without links: take the name, then fill it
-            open(path, "xb").close()
-            os.replace(temporary, path)
-    except FileExistsError:
-        raise FileExistsError(f"{path}: there is such a file already; it is left alone") from None
-
-
 def _write(stream: IO[bytes], at: int, content: bytes) -> None:
     """Write to the end of a file and to the disk, or leave the file as it was."""
     try:
@@ -300,16 +269,6 @@ def _write(stream: IO[bytes], at: int, content: bytes) -> None:
             stream.truncate(at)
             os.fsync(stream.fileno())
         raise
-
-
-def _sync_folder(folder: Path) -> None:
-    """Put the name of a new file on the disk too, where the system lets us."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 @contextmanager

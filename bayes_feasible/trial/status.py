@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from bayes_feasible.alternative.alternative import Alternative
+from bayes_feasible.alternative.feasible import some_feasible
+from bayes_feasible.alternative.union import Union, event_array
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.rate.rate import plug_in_allocation
-from bayes_feasible.recommendation import Recommendation, SomeFeasible, _probability
+from bayes_feasible.recommendation import Recommendation, _probability
 from bayes_feasible.trial.halving import pulls_to_halve
 
 if TYPE_CHECKING:
@@ -207,9 +208,9 @@ def status(
     import xarray as xr
 
     problem = posterior.problem
-    wrong: Alternative = SomeFeasible(problem)
+    wrong = some_feasible(problem)
     if choice.candidate is not None:
-        wrong = Alternative(problem, choice.candidate)
+        wrong = Alternative(problem, choice.candidate).union
     halving, at_best = _halvings(wrong, posterior, choice)
     return Status(
         path=path,
@@ -217,7 +218,7 @@ def status(
         events=events,
         head=head,
         recommendation=choice,
-        mistakes=wrong.event_log_probabilities(posterior),
+        mistakes=event_array(wrong.events.names, wrong.event_log_probabilities(posterior)),
         candidates=_candidates(problem, posterior),
         arms=xr.Dataset(
             {"pulls": ("arm", posterior.counts.copy()), "pending": ("arm", pending)},
@@ -242,7 +243,7 @@ def recommendation_fields(choice: Recommendation) -> dict[str, Any]:
 
 
 def _halvings(
-    wrong: Alternative, posterior: Posterior, choice: Recommendation
+    wrong: Union, posterior: Posterior, choice: Recommendation
 ) -> tuple[float | None, float | None]:
     if posterior.pulls == 0:
         return None, None
@@ -259,10 +260,8 @@ def _candidates(problem: "Problem", posterior: Posterior) -> "xr.Dataset":
     spread = np.linalg.norm(posterior.whiten(problem.candidates), axis=1)
     mean_cost = problem.candidates @ posterior.theta_cost.T
     sd_cost = spread[:, np.newaxis] * problem.cost_noise
-    room = problem.thresholds - mean_cost
-    with np.errstate(divide="ignore", invalid="ignore"):  # a candidate that is 0 costs nothing
-        bounds = np.where(sd_cost > 0, room / sd_cost, np.where(room >= 0, np.inf, -np.inf))
-        log_feasible = log_ndtr(bounds).sum(axis=1)
+    log_feasible = some_feasible(problem).event_log_probabilities(posterior)
+    with np.errstate(divide="ignore"):
         log_infeasible = np.log(-np.expm1(log_feasible))
     both = ("candidate", "constraint")
     return xr.Dataset(

@@ -399,7 +399,8 @@ class Trial:
 
     def _recommend(self, posterior: Posterior) -> "Recommendation":
         from bayes_feasible._draws import unrestricted
-        from bayes_feasible.recommendation import best_of_draws, most_probable, recommend
+        from bayes_feasible.alternative.feasible import best_of_draws
+        from bayes_feasible.recommendation import most_probable, recommend
 
         rng = np.random.default_rng([self.seed, len(self._journal.events)])
         if self.recommendation == "mean":

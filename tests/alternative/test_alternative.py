@@ -197,7 +197,7 @@ def test_event_log_probabilities_by_scipy_and_by_counting(name, reference):
         expected.append(above(0, rival - own, 0.0) + costs)
     found = alternative.event_log_probabilities(posterior)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
-    assert found.event.values.tolist() == alternative.events
+    assert found.event.values.tolist() == alternative.events.names
     size = len(events)
 
     def largest_z(share):
@@ -660,7 +660,7 @@ def test_the_same_seed_gives_the_same_bits():
 def test_draws_are_labelled():
     problem = bf.Problem({"a": [1, 0], "b": [0, 1]}, {"dose": 1.0, "price": np.inf})
     alternative = bf.Alternative(problem, 0)
-    assert alternative.events == ["dose of a too high", "b better"]
+    assert alternative.events.names == ["dose of a too high", "b better"]
     draws = alternative.sample(bf.Posterior(problem), 6, chains=3)
     assert draws.theta_reward.dims == ("chain", "draw", "feature")
     assert draws.theta_cost.dims == ("chain", "draw", "constraint", "feature")
@@ -736,7 +736,7 @@ def test_nearest_against_a_convex_solver(seed):
     found = alternative.nearest(theta[0], theta[1:], allocation)
     least = least_exponents(alternative, theta, allocation)
     assert float(found.exponent) == pytest.approx(least.min(), rel=1e-6, abs=1e-9)
-    assert str(found.event.item()) == alternative.events[int(np.argmin(least))]
+    assert str(found.event.item()) == alternative.events.names[int(np.argmin(least))]
     assert exponent_of(problem, theta, found, allocation) == pytest.approx(
         float(found.exponent), rel=1e-9
     )
@@ -801,11 +801,11 @@ def test_bad_input_names_the_argument():
         "theta_reward": lambda: alternative.contains([1.0, 2.0, 3.0], [1.0, 2.0]),
         "theta_cost": lambda: alternative.contains([1.0, 2.0]),
     }.items():
-        with pytest.raises(ValueError, match=f"^{name}: "):
+        with pytest.raises((TypeError, ValueError), match=f"^{name}: "):
             call()
-    with pytest.raises(ValueError, match=r"^posterior: "):
+    with pytest.raises((TypeError, ValueError), match=r"^posterior: "):
         alternative.sample(problem, 3)
-    with pytest.raises(ValueError, match=r"^seed: "):
+    with pytest.raises((TypeError, ValueError), match=r"^seed: "):
         alternative.log_probability(posterior, seed=-1)
 
 

@@ -42,7 +42,7 @@ def test_the_error_is_that_of_quadrature(history, instance, found):
     assert found.lower <= exact <= found.upper
     assert not found.lower <= other <= found.upper
     assert found.decay == -found.log_error / 120
-    assert found.mistake in alternative.events
+    assert found.mistake in alternative.events.names
 
 
 def test_the_exponent_at_the_truth_is_that_of_a_cone_solver(instance, found):

@@ -16,7 +16,7 @@ import pytest
 
 import bayes_feasible as bf
 from bayes_feasible import cli
-from bayes_feasible.analysis.study.specification import digest
+from bayes_feasible.analysis.study.store import digest
 
 COMMAND = str(Path(sys.executable).with_name("bayes-feasible"))
 DRUG = bf.Problem({"low": [1.0, 0.2], "high": [1.0, 0.9]}, {"dose": 0.5})
@@ -175,7 +175,7 @@ BAD = [
     (["trial", "new", "loop.trial", "drug.toml"], "there is such a file already"),
     (["trial", "new", "pipe.trial", "drug.toml"], "there is such a file already"),
     (["trial", "new", "/dev/full", "drug.toml"], "there is such a file already"),
-    (["trial", "new", "/proc/b.trial", "drug.toml"], "/proc/b.trial: nothing was recorded"),
+    (["trial", "new", "/proc/b.trial", "drug.toml"], "/proc/b.trial: could not be written"),
     (["trial", "new", "drug.toml/b.trial", "drug.toml"], "there is no folder drug.toml"),
     (["trial", "new", "b.trial", "drug.toml", "--rule", ""], "unknown rule ''"),
     (["trial", "new", "b.trial", "drug.toml", "--rule", "__init__"], "unknown rule '__init__'"),

@@ -10,8 +10,7 @@ from test_docstrings import DOORS
 
 import bayes_feasible as bf
 from bayes_feasible import models
-from bayes_feasible.analysis.study.specification import Specification
-from bayes_feasible.analysis.study.study import specified
+from bayes_feasible.analysis.study.specification import Specification, specified
 from bayes_feasible.cli import COMMANDS, main
 
 ROOT = Path(__file__).parents[2]

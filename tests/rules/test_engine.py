@@ -326,7 +326,7 @@ def test_nearest_event_and_its_losses(name, pulls):
     alternative = bf.Alternative(problem, leader)
     binding = int(np.isfinite(problem.thresholds).sum())
     rival = np.searchsorted(alternative.rivals, event - binding) + binding
-    assert alternative.events[event if event < binding else rival] == name_found
+    assert alternative.events.names[event if event < binding else rival] == name_found
     assert_allclose(np.sum(np.maximum(bounds[event], 0.0) ** 2) / 2, exponent, rtol=1e-8)
     if exponent > 0:
         separate(learner.geometry, learner.state, learner.work, leader, event)

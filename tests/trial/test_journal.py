@@ -208,7 +208,7 @@ def test_creating_where_links_are_not_known(path, monkeypatch):
     def no_links(*_):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(journal.os, "link", no_links)
+    monkeypatch.setattr(os, "link", no_links)
     written(path)
     assert len(events(path)) == 4
     with pytest.raises(FileExistsError):
@@ -273,7 +273,7 @@ def test_a_file_that_must_not_be_written_is_read_and_not_written():
         assert done.stdout.splitlines() == [
             "4",
             f"{path}: cannot be written to (Permission denied)",
-            f"{other}: nothing was recorded, for it could not be written (Permission denied)",
+            f"{other}: could not be written (Permission denied)",
         ]
         assert path.read_bytes() == b"".join(lines)
         assert os.listdir(folder) == [path.name]

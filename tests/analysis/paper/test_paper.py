@@ -1,14 +1,11 @@
 """The report on the paper: how runs are watched, kept, compared, and what the table says."""
 
 import csv
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,8 +37,9 @@ from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.compare import Contest, Criterion, Estimate
 from bayes_feasible.analysis.paper.printed_adahedge import PrintedAdaHedge, printed_update
 from bayes_feasible.analysis.paper.rule_sets import HEROES, PAPER_ETA, RIVALS, RULES
-from bayes_feasible.analysis.paper.runs import DRAWS, Piece, Study
-from bayes_feasible.analysis.report.figures import write
+from bayes_feasible.analysis.paper.runs import DRAWS, Experiment
+from bayes_feasible.analysis.report.style import write
+from bayes_feasible.analysis.study.store import Store
 
 ROW = Claim("a | b", "Section 1", "two\nlines", "0.1 ± 0.2", "holds", "python -m this")
 
@@ -84,7 +82,7 @@ def instance():
 @pytest.fixture(scope="module")
 def study(instance):
     rules = {"BLFAIPS": bf.BLFAIPS, "LinTS": bf.LinearThompson}
-    return Study("small", [instance], rules, (20, 200), 40, seed=5)
+    return Experiment("small", [instance], rules, (20, 200), 40, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -118,9 +116,10 @@ def test_drawn_is_how_probably_one_draw_is_right(study, watched, instance):
     assert np.all(np.isin(watched.by_draw, range(-1, 5)))
 
 
-def test_the_same_numbers_wherever_and_however_many(study, watched):
-    with ThreadPoolExecutor(3) as pool:
-        xr.testing.assert_identical(runs.run(study, pool), watched)
+def test_the_same_numbers_wherever_and_however_many(study, watched, tmp_path):
+    ((_, elsewhere, kept),) = runs.complete([study.piece()], Store(tmp_path), workers=2)
+    xr.testing.assert_equal(elsewhere, watched)
+    assert not kept
     fewer = runs.run(replace(study, replicates=7))
     assert_array_equal(fewer.drawn, watched.drawn.isel(replicate=slice(7)))
 
@@ -137,65 +136,55 @@ def test_several_instances(study):
     )
 
 
-def test_numbers_are_kept_as_long_as_the_settings_agree(study, watched, tmp_path):
-    path = tmp_path / "small.nc"
-    assert runs.stored(path, study.settings()) is None
-    runs.store(path, study.settings(), watched)
-    found = runs.stored(path, study.settings())
-    xr.testing.assert_equal(found, watched)
-    assert json.loads(found.attrs["settings"])["seed"] == 5
-    for other in (
+def test_the_key_holds_all_that_the_numbers_depend_on(study):
+    others = [
         replace(study, replicates=41),
         replace(study, seed=6),
         replace(study, times=(20, 201)),
         replace(study, rules=study.rules | {"BLFAIPS": partial(bf.BLFAIPS, eta=1.0)}),
         replace(study, instances=[bf.instances.end_of_optimism(0.2)]),
-    ):
-        assert runs.stored(path, other.settings()) is None
+    ]
+    assert len({one.piece().key for one in [study, *others]}) == 6
+    assert study.piece().key == replace(study).piece().key
 
 
 def pieces_that_count(*sizes):
     """Pieces of so many tasks, each of which gives its place in the piece."""
     return [
-        Piece(f"{number}", "", [partial(int, i) for i in range(size)], lambda found: tuple(found))
+        runs.cut(
+            f"piece{number}", number, [partial(int, i) for i in range(size)],
+            lambda found: xr.concat(found, "task"), lambda place: xr.Dataset({"place": place}),
+        )
         for number, size in enumerate(sizes)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_pieces_are_put_together_from_their_own_tasks(tmp_path, workers):
+    pieces = pieces_that_count(3, 1, 2)
+    found = list(runs.complete(pieces, Store(tmp_path), workers))
+    places = {piece.name: data.place.values.tolist() for piece, data, _ in found}
+    assert places == {"piece0": [0, 1, 2], "piece1": [0], "piece2": [0, 1]}
+    assert len(list(tmp_path.iterdir())) == 3  # no parts of pieces
+    again = runs.complete(pieces, Store(tmp_path), workers)
+    assert [kept for *_, kept in again] == [True] * 3
+
+
+def test_what_cannot_be_divided_goes_first(tmp_path):
+    found = [
+        piece.name for piece, *_ in runs.complete(pieces_that_count(3, 1, 2, 1), Store(tmp_path))
     ]
+    assert found == ["piece1", "piece3", "piece0", "piece2"]
 
 
-@pytest.mark.parametrize("pool", [nullcontext, partial(ThreadPoolExecutor, 3)])
-def test_pieces_are_put_together_from_their_own_tasks(pool):
-    with pool() as executor:
-        found = {
-            p.name: joined for p, joined, _ in runs.completed(pieces_that_count(3, 1, 2), executor)
-        }
-    assert found == {"0": (0, 1, 2), "1": (0,), "2": (0, 1)}
-
-
-def test_what_cannot_be_divided_goes_first():
-    found = [piece.name for piece, *_ in runs.completed(pieces_that_count(3, 1, 2, 1))]
-    assert found == ["1", "3", "0", "2"]
-
-
-def test_a_task_that_fails_is_not_passed_over():
+def test_a_task_that_fails_is_raised_and_the_others_are_kept(tmp_path):
     (piece,) = pieces_that_count(3)
-    broken = piece._replace(tasks=[*piece.tasks, partial(int, "x")])
-    with ThreadPoolExecutor(2) as executor, pytest.raises(ValueError, match="'x'"):
-        list(runs.completed([broken], executor))
-
-
-def test_an_interruption_leaves_what_was_there(study, watched, tmp_path):
-    path = tmp_path / "small.nc"
-    runs.store(path, "old", watched)
-    before = path.read_bytes()
-
-    def interrupted():
-        raise KeyboardInterrupt
-
-    pieces = [study.piece()._replace(settings="new", tasks=[interrupted])]
-    with pytest.raises(KeyboardInterrupt):
-        list(experiments.finished({"part": pieces}, tmp_path, None, silent))
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
+    last = replace(piece.tasks[-1], work=partial(int, "x"))
+    with pytest.raises(ValueError, match="'x'"):
+        list(runs.complete([piece._replace(tasks=[*piece.tasks[:2], last])], Store(tmp_path)))
+    assert len(list(tmp_path.iterdir())) == 2
+    ((_, data, _),) = runs.complete([piece], Store(tmp_path))
+    assert data.place.values.tolist() == [0, 1, 2]
 
 
 # Comparisons
@@ -512,16 +501,17 @@ SMALL = {
 def small_report(tmp_path_factory):
     """Every part with few repetitions and rounds, but for PyMC's sampler."""
     folder = tmp_path_factory.mktemp("paper")
+    (folder / "parts").mkdir()
     rows = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(films.ResampledRatings, "play", asked)  # compiled rounds: tested above
         patch.setattr(ablations, "samplers", few_samplers)
-        patch.setattr(experiments.figures, "write", lambda figure, path: path.write_bytes(b"x"))
+        patch.setattr(experiments.style, "write", lambda figure, path: path.write_bytes(b"x"))
         patch.setattr(ablations, "pieces", partial(ablations.pieces, short=3))
         for name, options in SMALL.items():
             part = experiments.PARTS[name]
             work = {name: experiments.pieces_of(part, 4, **options)}
-            ((_, data),) = experiments.finished(work, folder, None, silent)
+            ((_, data),) = experiments.finish(work, Store(folder / "parts"), 0, silent)
             rows[name] = experiments.conclude(part, data, folder, f"do {name}")
     return folder, rows
 
@@ -530,7 +520,7 @@ def few_samplers(repetitions, rounds):
     """What `ablations.samplers` gives, exact draws in all places."""
     instance = bf.instances.end_of_optimism(0.1)
     rules = dict.fromkeys((ablations.EXACT, *ablations.MARKOV), partial(bf.BLFAIPS, eta=1.0))
-    data = runs.run(Study("sampler", [instance], rules, (rounds,), repetitions))
+    data = runs.run(Experiment("sampler", [instance], rules, (rounds,), repetitions))
     seconds = np.outer([1e-6, 1e-3, 1e-4], [1.0, 1.1])
     return data.assign(seconds=(("rule", "batch"), seconds))
 
@@ -553,7 +543,7 @@ def test_every_part_gives_numbers_figures_and_claims(small_report):
     some = {"end_of_optimism_0.1", "random_ball_differences", "peps", "films_20", "ablations"}
     assert some <= drawn
     with xr.open_dataset(folder / "films_20.nc", engine="h5netcdf") as stored:
-        assert json.loads(stored.attrs["settings"])["replicates"] == 4
+        assert stored.sizes["replicate"] == 4
 
 
 def test_figures_show_means_with_bands_of_two_standard_errors(small_report, tmp_path):
@@ -620,10 +610,10 @@ def test_the_table_answers_each_claim_of_the_paper(small_report):
 def test_a_second_run_keeps_the_numbers_and_gives_the_same_table(small_report, monkeypatch):
     folder, rows = small_report
     monkeypatch.setattr(end_of_optimism, "pictures", lambda data: {})
-    monkeypatch.setattr(runs, "_timed", None)  # nothing is run again
+    monkeypatch.setattr(runs.Task, "__call__", None)  # nothing is run again
     told = []
     work = {"part": experiments.pieces_of(end_of_optimism, 4, times=(10, 40))}
-    ((_, data),) = experiments.finished(work, folder, None, told.append)
+    ((_, data),) = experiments.finish(work, Store(folder / "parts"), 0, told.append)
     again = experiments.conclude(end_of_optimism, data, folder, "do end_of_optimism")
     assert again == rows["end_of_optimism"]
     assert [line.split(": ")[1] for line in told] == ["kept"] * 3
@@ -729,7 +719,7 @@ def test_efficiencies_of_the_reference():
     """Means over seeds that an independent prototype reached at T = 2000."""
     instance = bf.instances.end_of_optimism(0.1)
     rules = RULES | {"frozen": PrintedAdaHedge}
-    data = runs.run(Study("reference", [instance], rules, (2000,), 200))
+    data = runs.run(Experiment("reference", [instance], rules, (2000,), 200))
     expected = {
         PAPER_ETA: 0.50, HEROES[1]: 0.65, "frozen": 0.17, "BestResponse": 0.97,
         RIVALS[0]: 0.02, RIVALS[1]: 0.02,

@@ -11,7 +11,7 @@ from matplotlib.patches import Ellipse
 
 import bayes_feasible as bf
 from bayes_feasible import cli
-from bayes_feasible.analysis.report import figures
+from bayes_feasible.analysis.report import figures, geometry, style
 from bayes_feasible.analysis.study import convergence
 
 TIMES = [10, 30, 100, 300, 1000, 3000, 10_000]
@@ -65,6 +65,18 @@ def test_log_error_has_the_optimal_slope(summary):
     np.testing.assert_allclose(slope.get_ydata(), summary.attrs["rate"] * np.array(TIMES))
     bottom, top = axes.get_ylim()
     assert bottom > top  # smaller probabilities below
+    shown = [tick for tick in axes.get_yticks() if top <= tick <= bottom]
+    assert len(shown) >= 5  # enough to read a value
+
+
+def test_log_error_tells_rules_apart_by_what_they_are_behind_the_best(summary):
+    first, below = figures.log_error(summary).figure.axes
+    assert first.get_shared_x_axes().joined(first, below)
+    lines = {line.get_label(): line.get_ydata() for line in below.lines}
+    behind = summary.log_error - summary.log_error.min("rule")
+    for rule in summary.rule.values:
+        np.testing.assert_allclose(lines[rule], behind.sel(rule=rule))
+    assert len(figures.log_error(summary.isel(rule=[0])).figure.axes) == 1  # nothing to compare
 
 
 def test_allocation_shows_the_last_shares_and_the_optimal_ones(summary):
@@ -81,8 +93,8 @@ def test_many_arms_with_long_names_fit():
     data = bf.simulate(instance, {"Uniform": bf.Uniform}, 1000, 2, executor=False)
     summary = convergence.summarise(data, instance, regression=False, progress=False)
     axes = figures.allocation(summary)
-    assert len(axes.patches) == figures.SHOWN_ARMS
-    assert max(len(label.get_text()) for label in axes.get_xticklabels()) <= figures.LONGEST
+    assert len(axes.patches) == style.SHOWN_ARMS
+    assert max(len(label.get_text()) for label in axes.get_xticklabels()) <= style.LONGEST
     axes.figure.draw_without_rendering()  # a warning if the layout has no room
 
 
@@ -104,7 +116,7 @@ def test_what_no_rule_can_reach_is_hatched(summary):
 
 
 def test_the_hardest_alternative_is_where_the_ellipse_meets_the_limit(instance):
-    drawn = figures.geometry(instance)
+    drawn = geometry.geometry(instance)
     assert len(drawn) == 2
     reward = drawn[0]
     points = {line.get_label(): line for line in reward.lines}
@@ -123,24 +135,24 @@ def test_the_hardest_alternative_is_where_the_ellipse_meets_the_limit(instance):
 
 def test_geometry_needs_two_features():
     with pytest.raises(ValueError, match="instance: expected 2 features, got 3"):
-        figures.geometry(bf.instances.random_ball(3, 5, seed=0))
+        geometry.geometry(bf.instances.random_ball(3, 5, seed=0))
 
 
 def test_geometry_without_and_with_two_constraints():
-    assert len(figures.geometry(bf.instances.soare(2))) == 1
+    assert len(geometry.geometry(bf.instances.soare(2))) == 1
     problem = bf.Problem([[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]], [0.5, 0.6])
     truth = bf.Instance(problem, [1.0, 0.2], [[0.2, 0.3], [0.1, 0.5]])
-    drawn = figures.geometry(truth)
+    drawn = geometry.geometry(truth)
     assert len(drawn) == 3
     drawn[0].figure.draw_without_rendering()
 
 
 def test_a_rule_has_its_colour_whatever_the_others():
-    alone = figures.styles(["BLFAIPS, paper"])["BLFAIPS, paper"]
+    alone = style.styles(["BLFAIPS, paper"])["BLFAIPS, paper"]
     names = ["Oracle", "TopTwo", "BLFAIPS, paper", "BLFAIPS, true posterior", "my own"]
-    together = figures.styles(names)
+    together = style.styles(names)
     assert together["BLFAIPS, paper"] == alone
-    assert figures.styles(reversed(names))["my own"] == together["my own"]
+    assert style.styles(reversed(names))["my own"] == together["my own"]
     assert together["BLFAIPS, paper"]["color"] == together["BLFAIPS, true posterior"]["color"]
     looks = {(to_hex(s["color"]), str(s["linestyle"]), s["marker"]) for s in together.values()}
     assert len(looks) == len(names)
@@ -148,7 +160,7 @@ def test_a_rule_has_its_colour_whatever_the_others():
 
 def test_known_rules_can_be_told_apart_without_colour_vision():
     """Simulated for the two kinds of red-green blindness (Viénot et al. 1999)."""
-    linear = np.array([mpl.colors.to_rgb(c) for c in figures.FAMILIES.values()]) ** 2.2
+    linear = np.array([mpl.colors.to_rgb(c) for c in style.FAMILIES.values()]) ** 2.2
     to_lms = np.array([[17.8824, 43.5161, 4.1194], [3.4557, 27.1554, 3.8671],
                        [0.02996, 0.18431, 1.46709]])  # fmt: skip
     blind = {
@@ -159,7 +171,7 @@ def test_known_rules_can_be_told_apart_without_colour_vision():
         seen = linear @ (np.linalg.inv(to_lms) @ matrix @ to_lms).T
         seen = np.clip(seen, 0, 1) ** (1 / 2.2)
         apart = np.linalg.norm(seen[:, np.newaxis] - seen, axis=-1)
-        looks = figures.styles(figures.FAMILIES)
+        looks = style.styles(style.FAMILIES)
         markers = np.array([look["marker"] for look in looks.values()])
         same_marker = markers[:, np.newaxis] == markers
         np.fill_diagonal(same_marker, False)
@@ -169,8 +181,8 @@ def test_known_rules_can_be_told_apart_without_colour_vision():
 
 
 def test_variants_of_a_rule_have_shapes_that_no_other_rule_has():
-    names = [*figures.FAMILIES, "BLFAIPS, true posterior", "BLFAIPS, a third"]
-    markers = [look["marker"] for look in figures.styles(names).values()]
+    names = [*style.FAMILIES, "BLFAIPS, true posterior", "BLFAIPS, a third"]
+    markers = [look["marker"] for look in style.styles(names).values()]
     assert len(set(markers)) == len(names)
 
 
@@ -212,8 +224,8 @@ def test_study_figures_are_written_whole_and_the_same_each_time(
         start = b"\x89PNG" if path.suffix == ".png" else b"<?xml"
         assert content.startswith(start)
     for name, axes in (("log_error", figures.log_error(summary)),
-                       ("geometry", figures.geometry(instance)[0])):  # fmt: skip
-        for path in figures.save(axes, tmp_path / name):
+                       ("geometry", geometry.geometry(instance)[0])):  # fmt: skip
+        for path in style.save(axes, tmp_path / name):
             assert path.read_bytes() == first[path]
 
 
@@ -226,11 +238,11 @@ def test_a_study_without_a_rate_is_drawn_too(tmp_path):
 
 
 def test_exponents_are_those_of_the_rate(instance):
-    axes = figures.exponents(instance)
+    axes = geometry.exponents(instance)
     widths = sorted(bar.get_width() for bar in axes.patches)
     np.testing.assert_allclose(widths, np.sort(bf.optimal_rate(instance).exponents))
     with pytest.raises(ValueError, match="no mistake is possible"):
-        figures.exponents(bf.Instance(bf.Problem([[1.0, 0.0]]), [1.0, 1.0]))
+        geometry.exponents(bf.Instance(bf.Problem([[1.0, 0.0]]), [1.0, 1.0]))
 
 
 def test_given_axes_are_used(summary):

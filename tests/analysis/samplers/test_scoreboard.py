@@ -477,7 +477,7 @@ def test_strict_diagnosis_exits_with_1(capsys):
         (["--target", "a", "--pulls", "5"], "--pulls: has no meaning with --target"),
         (["--target", "a", "--log-probability", "-1"], "log_probability: expected at most -2"),
         (["--instance", "soare", "--pulls", "0"], "--pulls: expected at least 1, got 0"),
-        (["--instance", "soare", "--candidate", "x"], "--candidate: expected one of 0, 1, 2"),
+        (["--instance", "soare", "--candidate", "x"], "--candidate: unknown candidate 'x'"),
     ],
 )
 def test_bad_input_to_diagnose(capsys, arguments, message):

@@ -7,7 +7,7 @@ from error_curves import brownian, results
 from scipy import stats
 
 import bayes_feasible as bf
-from bayes_feasible.analysis.study import convergence
+from bayes_feasible.analysis.study import convergence, judge
 from bayes_feasible.analysis.study.decay import RateRegression
 from bayes_feasible.models.rate_regression import rate_regression
 
@@ -219,10 +219,10 @@ def test_one_replicate_decides_nothing_without_a_model(data, instance):
 
 def test_the_prior_alone_decides_nothing():
     draws = np.abs(np.random.default_rng(0).normal(size=4000))  # of the relative rate
-    evidence = convergence._Evidence(draws, 0.95)
+    evidence = judge.Evidence(draws, 0.95)
     within = float(np.mean(evidence.at_most_optimal >= 0.95))
-    approach = convergence._Approach(1e4, np.inf, 0.5, moved=False, improves=False)
-    found = convergence._verdict(evidence, within, approach, 0.05)
+    approach = judge.Approach(1e4, np.inf, 0.5, moved=False, improves=False)
+    found = judge.reach_verdict(evidence, within, approach, 0.05)
     assert found["verdict"] == "undecided"
     model = rate_regression([10, 100], np.zeros((1, 2)), 1.0)
     assert "relative_rate" in model.named_vars

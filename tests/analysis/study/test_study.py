@@ -23,9 +23,11 @@ import bayes_feasible as bf
 from bayes_feasible.analysis.study import curves, executors, optimum, parts, study
 from bayes_feasible.analysis.study import folder as study_folder
 from bayes_feasible.analysis.study.executors import Unfinished
-from bayes_feasible.analysis.study.parts import Part, Work, cut
+from bayes_feasible.analysis.study.parts import cut
 from bayes_feasible.analysis.study.specification import parse
-from bayes_feasible.files.atomic import replaced
+from bayes_feasible.analysis.study.store import hash_bytes
+from bayes_feasible.files.atomic import replaced, write_bytes
+from bayes_feasible.files.lock import locked_folder
 from bayes_feasible.simulation import workers as _workers
 
 REFERENCE = {0.1: 0.00113559, 0.2: 0.00415741, 0.3: 0.00861884}  # from a semidefinite program
@@ -136,9 +138,9 @@ def test_more_replicates_keep_the_parts_of_fewer():
 def test_long_replicates_and_large_problems_have_parts_of_their_own(monkeypatch):
     monkeypatch.undo()
     small, large = bf.instances.end_of_optimism(0.3), bf.instances.random_ball(20, 200, 1)
-    assert parts.block(small, 10**7, 20) == 1
-    assert parts.block(small, 100, 5) > parts.block(small, 10**4, 5) > 1
-    assert parts.block(large, 10**4, 5) < parts.block(small, 10**4, 5)
+    assert parts.choose_size(small, 10**7, 20) == 1
+    assert parts.choose_size(small, 100, 5) > parts.choose_size(small, 10**4, 5) > 1
+    assert parts.choose_size(large, 10**4, 5) < parts.choose_size(small, 10**4, 5)
 
 
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
@@ -392,8 +394,8 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
 
 
 def test_one_process_at_a_time(finished, monkeypatch):
-    monkeypatch.setattr(study_folder, "LOCK_PATIENCE", 0.1)
-    with study_folder.locked(finished), pytest.raises(ValueError, match="another process works"):
+    monkeypatch.setattr(study, "LOCK_PATIENCE", 0.1)
+    with locked_folder(finished, 1.0), pytest.raises(ValueError, match="another process works"):
         run(SMALL, finished)
     run(SMALL, finished)
 
@@ -401,17 +403,16 @@ def test_one_process_at_a_time(finished, monkeypatch):
 @pytest.mark.parametrize("fails", [1, 6, 7])
 def test_a_full_disk_keeps_what_is_finished(tmp_path, undisturbed, monkeypatch, fails):
     """The write of a part, of the results and of the manifest after them."""
-    publish, count = parts.publish, iter(range(100))
+    rename, count = os.replace, iter(range(100))
 
-    def limited(path, content):
+    def limited(source, target):
         if next(count) == fails + 2:  # after the first manifest and the specification
-            path.with_name(f".00000000.{path.name}").write_bytes(content[:10])
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        publish(path, content)
+            target.with_name(f".00000000.{target.name}").write_bytes(b"half of it")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        rename(source, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(parts, "publish", limited)
-        patch.setattr(study_folder, "publish", limited)
+        patch.setattr(os, "replace", limited)
         with pytest.raises(Unfinished, match=r"No space left.*parts are finished and kept"):
             run(SMALL, tmp_path)
     assert run(SMALL, tmp_path).reused == min(fails, 6)
@@ -450,9 +451,14 @@ def test_a_path_that_cannot_be_made(tmp_path):
         run(SMALL, tmp_path / "file" / "study")
 
 
-def works(**changes):
-    wanted = parse(changed(**changes))
-    return [Work.of(wanted, part) for part in cut(wanted)]
+def works(work=None):
+    """The parts of the small study, or others that do something else."""
+    found = cut(parse(SMALL))
+    return found if work is None else [dataclasses.replace(part, work=work) for part in found]
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_worker_process_that_dies_is_replaced(monkeypatch):
@@ -465,31 +471,15 @@ def test_a_worker_process_that_dies_is_replaced(monkeypatch):
         found.append(part)
         if i in (0, 3):
             next(process for process in made if process.poll() is None).kill()
-    assert sorted(found) == sorted(work.part for work in works())
+    assert sorted(part.key for part in found) == sorted(part.key for part in works())
     assert len(made) > 2
     assert all(process.poll() is not None for process in made)
-
-
-@dataclasses.dataclass(frozen=True)
-class Fatal(Work):
-    """Work that ends the process it is done in."""
-
-    def __call__(self):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-@dataclasses.dataclass(frozen=True)
-class Mistaken(Work):
-    """Work that fails."""
-
-    def __call__(self):
-        raise ZeroDivisionError("mistake")
 
 
 @pytest.mark.slow
 def test_workers_that_always_die_end_the_study(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(study.Work, "of", Fatal.of)
+        patch.setattr(study, "cut", lambda wanted: works(die))
         patch.setattr(executors, "ATTEMPTS", 2)
         message = "replicates 0 to 1: 2 worker processes died of it.*0 of 6 parts"
         with pytest.raises(Unfinished, match=message):
@@ -498,9 +488,8 @@ def test_workers_that_always_die_end_the_study(tmp_path, monkeypatch):
 
 
 def test_a_mistake_in_a_worker_is_raised():
-    wanted = parse(SMALL)
-    with pytest.raises(ZeroDivisionError, match="mistake"):
-        list(executors.on_processes([Mistaken.of(wanted, part) for part in cut(wanted)], 2))
+    with pytest.raises(ZeroDivisionError, match="modulo by zero"):
+        list(executors.on_processes(works(partial(divmod, 1, 0)), 2))
 
 
 def test_a_worker_of_another_version_is_refused(monkeypatch):
@@ -524,7 +513,7 @@ def test_a_worker_of_another_version_is_refused(monkeypatch):
     ],
 )
 def test_bad_input(tmp_path, options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         run(**({"specification": SMALL, "folder": tmp_path / "study"} | options))
     assert not (tmp_path / "study").exists()
 
@@ -537,15 +526,15 @@ def test_the_manifest_says_what_was_done(original):
     assert manifest["specification"]["instance"] == SMALL["instance"]
     found = study.specified(original / "specification.toml")
     assert found.hash == manifest["hash"]
-    assert manifest["outputs"]["results.nc"]["sha256"] == parts.checksum(
+    assert manifest["outputs"]["results.nc"]["sha256"] == hash_bytes(
         (original / "results.nc").read_bytes()
     )
 
 
 def test_parts_are_named_for_their_content():
-    part = Part("a / b", 8, 4, "0" * 12)
-    assert part.stem == "a-b-000008-000011"
-    assert str(part) == "a / b, replicates 8 to 11"
+    part = cut(parse(changed(rules={"a / b": {"kind": "Oracle"}})))[1]
+    assert part.stem == "a-b-000002-000003"
+    assert str(part) == "a / b, replicates 2 to 3"
 
 
 def test_posteriors_are_those_of_the_study(expected):
@@ -644,9 +633,9 @@ def test_a_part_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
         steps.append(("rename", Path(source), Path(target)))
         rename(source, target)
 
-    monkeypatch.setattr(parts.os, "fsync", fsync)
-    monkeypatch.setattr(parts.os, "replace", replace)
-    parts.publish(tmp_path / "part.nc", b"content")
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    write_bytes(tmp_path / "part.nc", b"content")
     _, temporary, _ = steps[0]
     assert temporary.name.startswith(".")
     assert steps == [

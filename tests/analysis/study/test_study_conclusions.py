@@ -127,9 +127,7 @@ def test_figures_are_drawn_again_when_their_code_has_changed(finished, found, mo
     monkeypatch.setattr(study, "_draw", redrawn)
     bf.study(SPECIFICATION, finished, progress=False)
     assert not (finished / "figures" / "new.svg").exists()
-    monkeypatch.setattr(
-        study, "_code", lambda *modules: str(modules == ("analysis.report.figures",))
-    )
+    monkeypatch.setattr(study, "_code", lambda *modules: str(modules == study.FIGURE_CODE))
     monkeypatch.setattr(study, "_summarise", lambda *_: found.summary)
     bf.study(SPECIFICATION, finished, progress=False)
     assert [path.name for path in (finished / "figures").iterdir()] == ["new.svg"]

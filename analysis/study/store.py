@@ -1,0 +1,161 @@
+"""Results that are never computed twice: one file a task, found by what its numbers depend on.
+
+A file's name ends in two checksums: that of everything its numbers depend on, its key, and that of
+its content. So a result and its checksums appear in one step, a result of other settings is never
+taken for one of these, and a file that was edited or cut short shows.
+"""
+
+import hashlib
+import io
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import bayes_feasible
+from bayes_feasible._interrupt import undisturbed
+from bayes_feasible.files.atomic import netcdf_bytes, write_bytes
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+KEY_DIGITS, CONTENT_DIGITS = 12, 32
+NAME = re.compile(
+    rf"(?P<stem>.+)-(?P<key>[0-9a-f]{{{KEY_DIGITS}}})-(?P<content>[0-9a-f]{{{CONTENT_DIGITS}}})\.nc"
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Work whose result is kept; it may be sent to another process or machine.
+
+    Attributes
+    ----------
+    stem : str
+        The readable beginning of the file's name.
+    key : str
+        From `key_of`: what the numbers depend on.
+    work : callable
+        Computes the result, wherever it runs.
+    record : callable
+        Makes the Dataset that is kept from the result, in the process that keeps it.
+    """
+
+    stem: str
+    key: str
+    work: Callable[[], Any]
+    record: Callable[[Any], "xr.Dataset"] = lambda result: result
+    version: str = field(default_factory=lambda: bayes_feasible.__version__)
+
+    def __call__(self) -> Any:
+        """Do the work, with the version that asks for it alone."""
+        if bayes_feasible.__version__ != self.version:
+            raise RuntimeError(
+                f"this worker has bayes_feasible {bayes_feasible.__version__}, "
+                f"the study runs with {self.version}"
+            )
+        return self.work()
+
+    def __str__(self) -> str:
+        return self.stem
+
+
+def digest(document: Any) -> str:
+    """Hash a JSON document in which 1 and 1.0 are the same number.
+
+    >>> digest({"eta": 1}) == digest({"eta": 1.0}) != digest({"eta": 2})
+    True
+    """
+    text = json.dumps(_canonical(document), ensure_ascii=False, separators=(",", ":"))
+    return hash_bytes(text.encode())
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return [[key, _canonical(item)] for key, item in value.items()]  # in their order
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def key_of(causes: dict[str, object]) -> str:
+    """Hash what a file's numbers follow from, the package's version included."""
+    return digest(causes | {"version": bayes_feasible.__version__})[:KEY_DIGITS]
+
+
+def hash_bytes(content: bytes) -> str:
+    """Hash a file's content."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_dataset(content: bytes) -> "xr.Dataset":
+    """Read the Dataset in the content of a netCDF file."""
+    import xarray as xr
+
+    with undisturbed(), xr.open_dataset(io.BytesIO(content), engine="h5netcdf") as dataset:
+        return dataset.load()
+
+
+class Store:
+    """A folder of results, found by key.
+
+    Attributes
+    ----------
+    folder : Path
+    damaged : list of Path
+        Files whose content is not what their name says; removed, to be computed again.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.damaged: list[Path] = []
+        self._found: dict[str, Path] = {}
+        for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+            name = NAME.fullmatch(path.name)
+            if name is None:
+                continue
+            if hash_bytes(path.read_bytes()).startswith(name["content"]):
+                self._found[name["key"]] = path
+            else:
+                path.unlink()
+                self.damaged.append(path)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._found
+
+    def keys_on_disk(self) -> set[str]:
+        """Give the keys of all files that are there now."""
+        names = map(NAME.fullmatch, os.listdir(self.folder))
+        return {name["key"] for name in names if name is not None}
+
+    def read(self, key: str) -> bytes:
+        """Read the content of the file with this key."""
+        return self._found[key].read_bytes()
+
+    def write(self, stem: str, key: str, dataset: "xr.Dataset", **options: Any) -> bytes:
+        """Add a file, whole or not at all; returns its content."""
+        content = netcdf_bytes(dataset, **options)
+        path = self.folder / f"{stem}-{key}-{hash_bytes(content)[:CONTENT_DIGITS]}.nc"
+        write_bytes(path, content)
+        self._found[key] = path
+        return content
+
+    def keep(self, task: Task, result: Any) -> None:
+        """Add the result of a task."""
+        self.write(task.stem, task.key, task.record(result))
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Remove the files with these keys."""
+        for key in keys:
+            self._found.pop(key).unlink()
+
+    def remove_all_but(self, keys: set[str]) -> None:
+        """Remove what has other keys."""
+        self.remove(set(self._found) - keys)
+
+    def origin(self, keys: Iterable[str]) -> str:
+        """Hash the names, and so the content, of the files with these keys."""
+        return digest(sorted(self._found[key].name for key in keys))

@@ -50,8 +50,8 @@ def numbers(name: str, value: Any, *, infinite: bool = False) -> Array:
     if bad.any():
         where = np.unravel_index(int(np.argmax(bad)), array.shape)
         at = f" at index {tuple(map(int, where))}" if array.ndim else ""
-        kind = "a number" if infinite else "finite numbers"
-        raise ValueError(f"{name}: expected {kind}, got {array[where]}{at}")
+        wanted = "a number" if infinite else "finite numbers"
+        raise ValueError(f"{name}: expected {wanted}, got {array[where]}{at}")
     size = size[np.isfinite(size)]
     if size.size and size.max() > LARGEST:
         raise ValueError(f"{name}: {size.max():g} is too large: its square overflows")
@@ -122,12 +122,11 @@ def places(name: str, value: Any, labels: Any, what: str) -> NDArray[np.int64]:
         raise TypeError(f"{name}: expected {what}s by index or name, got {array.dtype} values")
     at = {str(label): i for i, label in enumerate(labels)}
     items = value if isinstance(value, list | tuple) else array.tolist()  # 0 and "0" may differ
-    known = [isinstance(item, str) and item in at for item in items]
-    found = [
-        at[item] if quick else place(name, item, labels, what)
-        for item, quick in zip(items, known, strict=True)
-    ]
-    return np.array(found, dtype=np.int64)
+    found = (
+        at[item] if isinstance(item, str) and item in at else place(name, item, labels, what)
+        for item in items
+    )
+    return np.fromiter(found, dtype=np.int64)
 
 
 def arm(problem: Any, value: Any, *, name: str = "arm") -> int:
@@ -210,8 +209,7 @@ def pulls(
     table = costs(names[2], cost, chosen.size, problem.coords["constraint"], single)
     rewards = np.atleast_1d(rewards)
     for name, outcomes in zip(names[1:], (rewards, table), strict=True):
-        largest = np.abs(outcomes).max(initial=0.0)
-        if largest > LARGEST_OUTCOME:
+        if (largest := np.abs(outcomes).max(initial=0.0)) > LARGEST_OUTCOME:
             raise ValueError(f"{name}: expected at most {LARGEST_OUTCOME:g}, got {largest:g}")
     return chosen, rewards, table
 
@@ -220,9 +218,8 @@ def _by_constraint(name: str, value: Any, constraints: Any, single: bool) -> Any
     """Costs in the order of the constraints, where they carry names."""
     if isinstance(value, Mapping):
         columns = [numbers(f"{name} {key}", column) for key, column in value.items()]
-        columns = [
-            columns[i] for i in order(name, list(value), constraints, "constraint", numbered=False)
-        ]
+        at = order(name, list(value), constraints, "constraint", numbered=False)
+        columns = [columns[i] for i in at]
         if len({column.shape for column in columns}) > 1:
             raise ValueError(f"{name}: expected as many numbers for each constraint")
         return np.stack(columns, axis=-1) if columns else None
@@ -271,8 +268,8 @@ def costs(name: str, value: Any, rows: int, constraints: Any, single: bool = Fal
         return table
     if single and table.ndim == 2:
         listed = f"{size} cost{'s' * (size > 1)} ({', '.join(map(str, constraints))})"
-        expected = listed if size else "no cost, for there is no constraint"
-        raise ValueError(f"{name}: expected {expected}, got {table.shape[1]}")
+        wanted = listed if size else "no cost, for there is no constraint"
+        raise ValueError(f"{name}: expected {wanted}, got {table.shape[1]}")
     expected = (size,) if single else (rows, size)
     got = "nothing" if value is None else f"shape {np.shape(value)}"
     raise ValueError(f"{name}: expected shape {expected}, one for each threshold, got {got}")
@@ -379,8 +376,8 @@ def order(
             raise ValueError(f"{name}: {unknown(what, label, wanted)}")
         if given.count(label) > 1:
             raise ValueError(f"{name}: {what} {label!r} appears more than once")
-    missing = ", ".join(label for label in wanted if label not in given)
-    raise ValueError(f"{name}: expected a value for each {what}, got none for {_short(missing)}")
+    missing = ", ".join([label for label in wanted if label not in given][:NAMED])
+    raise ValueError(f"{name}: expected a value for each {what}, got none for {missing}")
 
 
 def allocation(problem: Any, value: Any, *, name: str = "allocation") -> Array:
@@ -391,8 +388,7 @@ def allocation(problem: Any, value: Any, *, name: str = "allocation") -> Array:
         raise ValueError(f"{name}: expected {size} shares, one an arm, got shape {array.shape}")
     if array.min() < 0:
         raise ValueError(f"{name}: expected no negative share, got {array.min():g}")
-    total = float(array.sum())
-    if abs(total - 1) > 1e-9:
+    if abs((total := float(array.sum())) - 1) > 1e-9:
         raise ValueError(f"{name}: expected shares with sum 1, got sum {total:.12g}")
     return array / total
 
@@ -426,7 +422,7 @@ def _array(name: str, value: Any, what: str) -> NDArray[Any]:
         raise _like(error)(f"{name}: expected {what}, got {_short(value)} ({error})") from None
 
 
-def _like(error: Exception) -> type[TypeError] | type[ValueError]:
+def _like(error: Exception) -> type[Exception]:
     return ValueError if isinstance(error, ValueError | OverflowError) else TypeError
 
 
@@ -445,7 +441,7 @@ def _article(what: str) -> str:
 
 
 def is_data_array(value: Any) -> bool:
-    """Asked of its type: the labels of a Series are attributes, and one may be called `dims`."""
+    # Asked of its type: the labels of a Series are attributes, and one may be called `dims`.
     return hasattr(type(value), "dims") and hasattr(type(value), "ndim")
 
 

@@ -65,6 +65,25 @@ def eigen_blocks(posterior: "Posterior", scale: float) -> tuple[Array, Array, Ar
     return axes, block_means(posterior) @ axes, precision, block_radius(problem) * (1 - 1e-13)
 
 
+def parameter_names(problem: Problem) -> list[str]:
+    """Names of all coordinates of the parameters, such as `theta_cost[dose, 0]`."""
+    features = problem.coords["feature"]
+    return [f"theta_reward[{feature}]" for feature in features] + [
+        f"theta_cost[{name}, {feature}]"
+        for name in problem.coords["constraint"]
+        for feature in features
+    ]
+
+
+def stack_blocks(draws: "xr.Dataset") -> Array:
+    """Draws of a Dataset as one array (chain, draw, block, feature): the inverse of `labelled`."""
+    blocks = [draws["theta_reward"].transpose("chain", "draw", "feature").values[:, :, np.newaxis]]
+    if "theta_cost" in draws:
+        cost = draws["theta_cost"].transpose("chain", "draw", "constraint", "feature")
+        blocks.append(cost.values)
+    return np.concatenate(blocks, axis=2)
+
+
 def labelled(problem: Problem, parameters: Array, chains: int) -> "xr.Dataset":
     """Draws as a Dataset over (chain, draw, ...) with the names of the problem."""
     import xarray as xr

@@ -7,7 +7,7 @@ import numpy as np
 
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.instance import Instance
-from bayes_feasible.models import alternative, doubt, linear_gaussian, observe
+from bayes_feasible.models import alternative, linear_gaussian, set_alternative, set_data
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 from bayes_feasible.rules.adahedge import AdaHedge
@@ -42,8 +42,8 @@ class Sampler:
     def draw(self, posterior: Posterior, candidate: int, start: Point | None, sweeps: int) -> Point:
         """Parameters under which the candidate is not best, after so many sweeps."""
         doubted = Alternative(self.problem, candidate)
-        observe(self.model, posterior)
-        doubt(self.model, doubted)
+        set_data(self.model, posterior)
+        set_alternative(self.model, doubted)
         if start is None or not doubted.contains(start["theta_reward"], start["theta_cost"]):
             start = _inside(posterior, doubted)
         point = start

@@ -15,18 +15,17 @@ from scipy import stats
 from tqdm import tqdm
 
 from bayes_feasible import _check
+from bayes_feasible._draws import parameter_names
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.report.tables import text_table
 from bayes_feasible.analysis.samplers import sample as sampling
 from bayes_feasible.analysis.samplers.yardstick import (
     Yardstick,
     convergence,
-    coordinate_names,
     coordinates,
     distances,
-    in_order,
-    membership,
     occupancies,
+    occupied,
 )
 from bayes_feasible.files.atomic import replaced, write_netcdf
 from bayes_feasible.posterior import Posterior
@@ -237,7 +236,7 @@ def judge(
     'condemned'
     """
     yardstick = Yardstick.of(posterior, alternative, seed)
-    names = coordinate_names(alternative.sample(posterior, 1))
+    names = parameter_names(alternative.problem)
     rows = []
     for tree in trees.values():
         row = _failed(names, yardstick) if "error" in tree.attrs else _score(tree, yardstick)
@@ -253,20 +252,17 @@ def judge(
 
 def _score(tree: xr.DataTree, yardstick: Yardstick) -> xr.Dataset:
     """All figures of one sampler."""
-    draws = in_order(tree["posterior"].to_dataset())
+    draws = tree["posterior"].to_dataset()
     values = coordinates(draws)
     mixing = convergence(values)
     apart = distances(values, yardstick.draws, np.minimum(mixing["ess_bulk"], mixing["ess_tail"]))
-    inside = membership(yardstick.alternative, draws)
+    inside = occupied(yardstick.alternative, draws)
     held = occupancies(
         inside, yardstick.occupancy, float(mixing["ess_bulk"].min()), yardstick.occupancy_error
     )
     reference = yardstick.draws.std(axis=1, ddof=1)
     error = np.hypot(mixing["mcse"], reference / np.sqrt(yardstick.draws.shape[1]))
     seconds = float(tree.attrs.get("seconds", np.nan))
-    contains = yardstick.alternative.contains(
-        draws["theta_reward"].values, draws["theta_cost"].values if "theta_cost" in draws else None
-    )
     least = float(mixing["ess_bulk"].min())
     return xr.Dataset(
         {
@@ -276,7 +272,7 @@ def _score(tree: xr.DataTree, yardstick: Yardstick) -> xr.Dataset:
             "ess_tail": mixing["ess_tail"].min(),
             "divergences": float(tree.attrs.get("divergences", np.nan)),
             "bfmi": float(tree.attrs.get("bfmi", np.nan)),
-            "outside": 1.0 - contains.mean(),
+            "outside": 1.0 - inside.any(axis=0).mean(),
             "seconds": seconds,
             "compile_seconds": float(tree.attrs.get("compile_seconds", np.nan)),
             "ess_per_second": least / seconds if seconds > 0 else np.nan,

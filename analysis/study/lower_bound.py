@@ -132,7 +132,7 @@ def check(
     *,
     seed: int = 0,
 ) -> LowerBound:
-    """How sure a recommendation is after recorded pulls, and how fast that can improve.
+    """Measure how sure a recommendation is after recorded pulls, and how fast that can improve.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def check(
     """
     posterior = pulls.posterior() if isinstance(pulls, History) else pulls
     if not isinstance(posterior, Posterior):
-        raise ValueError(f"pulls: expected a History or a Posterior, got {type(pulls).__name__}")
+        raise TypeError(f"pulls: expected a History or a Posterior, got {type(pulls).__name__}")
     if isinstance(problem, Instance):
         if instance is not None and instance != problem:
             raise ValueError("instance: another truth than that of problem")
@@ -192,7 +192,7 @@ def check(
         upper=upper,
         mistake=mistake,
         decay=-log_error / total if total else math.nan,
-        allocation=_by_name(problem.coords["arm"], shares),
+        allocation=dict(zip(map(str, problem.coords["arm"]), shares.tolist(), strict=True)),
         estimated=estimated,
         true=None if instance is None or not total else _bound(instance, shares),
         correct=None if instance is None else _correct(instance, choice),
@@ -251,10 +251,6 @@ def _notes(posterior: Posterior, choice: int | None) -> list[str]:
     if problem.parameter_radius is not None:
         notes.append("exponents and rates take the parameters as unbounded; the error does not")
     return notes
-
-
-def _by_name(names: Any, values: Any) -> dict[str, float]:
-    return {str(name): float(value) for name, value in zip(names, values, strict=True)}
 
 
 def _bound_lines(bound: Bound, pulls: int) -> list[str]:

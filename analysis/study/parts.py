@@ -15,6 +15,7 @@ from bayes_feasible.analysis.study.specification import RuleChoice, Specificatio
 from bayes_feasible.analysis.study.store import Task, key_of
 from bayes_feasible.files.documents import to_document
 from bayes_feasible.instance import Instance
+from bayes_feasible.simulation import streams
 from bayes_feasible.simulation.simulate import Replicate, run_replicates
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _part(wanted: Specification, document: object, rule: RuleChoice, first: int,
             "replicates": [first, size],
         }
     )
-    seeds = [np.random.SeedSequence(wanted.seed, spawn_key=(first + i,)) for i in range(size)]
+    seeds = streams.replicates(wanted.seed, range(first, first + size))
     return Part(
         f"{slug(rule.name)}-{first:06d}-{first + size - 1:06d}",
         key,

@@ -91,8 +91,8 @@ def run(options: argparse.Namespace) -> int:
     if options.template:
         output.show(specification.DEFAULT)
         return 0
-    from bayes_feasible.analysis.study.executors import Unfinished
     from bayes_feasible.analysis.study.study import study
+    from bayes_feasible.simulation.pool import Unfinished
 
     try:
         with _stopped_by_sigterm():

@@ -2,15 +2,12 @@
 
 import json
 import math
-import os
-import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, as_completed
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,12 +22,11 @@ from bayes_feasible.posterior import Posterior
 from bayes_feasible.rate.rate import optimal_rate, smallest_exponents
 from bayes_feasible.rules.base import Rule
 from bayes_feasible.rules.choose import World
-from bayes_feasible.simulation.workers import Workers, among_others
+from bayes_feasible.simulation import pool, streams
 
 if TYPE_CHECKING:
     import xarray as xr
 
-WORTH_PROCESSES = 4_000_000  # rounds: a process takes a second or two to start
 ERROR_DRAWS = 512  # for triple overlaps, which matter in the first rounds only
 LONGEST = 10**15  # rounds: years of work
 MOST_REPLICATES = 10**6
@@ -110,33 +106,24 @@ def simulate(
     if not (executor is None or executor is False or callable(getattr(executor, "submit", None))):
         raise ValueError(f"executor: expected an object with submit() or False, got {executor!r}")
     times = _times(checkpoints, horizon)
-    seeds = _check.seed_sequence(seed).spawn(replicates)
+    seeds = streams.replicates(seed, range(replicates))
     for name, factory in rules.items():  # compiles, once for all workers, and finds mistakes
         _replicate(instance, name, factory, np.ones(1, dtype=np.int64), seeds[0])
-    tasks = [
-        (name, first)
-        for first in range(0, replicates, _chunk(replicates, horizon))
-        for name in rules  # last, so that an interruption leaves whole replicates
-    ]
     size = _chunk(replicates, horizon)
-    done = _run_all(
-        [
-            (name, first, partial(
-                run_replicates, instance, name, rules[name], times, seeds[first : first + size]
-            ))
-            for name, first in tasks
-        ],
-        executor, horizon * replicates * len(rules), progress,
-    )  # fmt: skip
-    finished = {
-        name: {
-            first + i: replicate
-            for (rule, first), batch in done.items()
-            if rule == name
-            for i, replicate in enumerate(batch)
-        }
-        for name in rules
+    tasks = {
+        partial(run_replicates, instance, name, rules[name], times, seeds[first : first + size]): (
+            name,
+            first,
+        )
+        for first in range(0, replicates, size)
+        for name in rules  # last, so that an interruption leaves whole replicates
     }
+    if executor is None:
+        executor = pool.choose_executor(list(tasks), horizon * replicates * len(rules))
+    finished: dict[str, dict[int, Replicate]] = {name: {} for name in rules}
+    for task, batch in _run(list(tasks), executor, progress):
+        name, first = tasks[task]
+        finished[name].update(enumerate(batch, first))
     return _dataset(instance, finished, times, replicates, seed)
 
 
@@ -158,12 +145,9 @@ def _replicate(
     times: NDArray[np.int64],
     seed: np.random.SeedSequence,
 ) -> Replicate:
-    # Not `spawn`, which would count what was spawned before: every rule gets the same children.
-    own, noise, costs, errors = (
-        np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)) for i in range(4)
-    )
+    own, rewards, costs, errors, _ = streams.split(seed)
     rule = _start(name, factory, instance, own)
-    environment = Environment(instance, noise, costs)
+    environment = Environment(instance, rewards, costs)
     alternative = Alternative(instance.problem, instance.best)
     error_rng = np.random.default_rng(errors)
     recommended = np.empty(times.size, dtype=np.int64)
@@ -282,56 +266,21 @@ def _chunk(replicates: int, horizon: int) -> int:
     return max(1, min(replicates // 2, int(CHUNK * max(1.0, 20_000 / horizon))))
 
 
-Task = tuple[str, int, Callable[[], list[Replicate]]]
-
-
-def _run_all(
-    tasks: list[Task], executor: Any, rounds: int, progress: bool | None
-) -> dict[tuple[str, int], list[Replicate]]:
-    """Results of the tasks that finished; all of them unless the user interrupts.
-
-    Without an executor, what is worth it goes to processes of our own: not a little work, nor
-    rules that cannot be sent to another process (one that holds an open file, say).
-    """
+def _run(tasks: list[pool.Task], executor: Any, progress: bool | None) -> pool.Results:
+    """Results of the tasks as they finish; all of them unless the user interrupts."""
     from tqdm import tqdm
 
     show = sys.stderr.isatty() if progress is None else progress
     bar = tqdm(total=len(tasks), desc="simulate", disable=not show, unit="task", delay=2.0)
-    done: dict[tuple[str, int], list[Replicate]] = {}
-    own: Workers | None = None
-    futures: dict[Future[Any], tuple[str, int]] = {}
-    here = rounds < WORTH_PROCESSES or (os.cpu_count() or 1) == 1 or among_others()
+    done = 0
     try:
-        if executor is False or (executor is None and (here or not _can_be_sent(tasks))):
-            for name, first, work in tasks:
-                done[name, first] = work()
+        with bar, closing(pool.run(tasks, executor)) as results:
+            for result in results:
+                yield result
+                done += 1
                 bar.update()
-            return done
-        pool = executor
-        if pool is None:
-            pool = own = Workers(os.cpu_count() or 1)
-        futures |= {pool.submit(work): (name, first) for name, first, work in tasks}
-        waiting: Any = as_completed(futures) if own else list(futures)
-        for future in waiting:
-            done[futures[future]] = future.result()
-            bar.update()
     except KeyboardInterrupt:
-        print(f"interrupted: {len(done)} of {len(tasks)} tasks are finished", file=sys.stderr)
-        for future in futures:
-            future.cancel()
-    finally:
-        bar.close()
-        if own is not None:
-            own.close()
-    return done
-
-
-def _can_be_sent(tasks: list[Task]) -> bool:
-    try:
-        cloudpickle.dumps(tasks)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        return False
-    return True
+        print(f"interrupted: {done} of {len(tasks)} tasks are finished", file=sys.stderr)
 
 
 def _dataset(

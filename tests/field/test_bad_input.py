@@ -1,4 +1,4 @@
-"""Bad input of any kind is a TypeError or a ValueError that names the argument; never anything else."""
+"""Bad input of any kind is a TypeError or a ValueError that names the argument, nothing else."""
 
 import datetime
 import decimal

@@ -161,15 +161,13 @@ def test_a_netcdf_file_of_another_problem_is_refused(history, tmp_path):
 def test_paths_that_cannot_be(problem, history, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere\.csv: no such file"):
         bf.History.load(tmp_path / "nowhere.csv", problem)
-    with pytest.raises(
-        (TypeError, ValueError), match=r"expected the extension .csv or .nc, got '.xlsx'"
-    ):
+    with pytest.raises(ValueError, match=r"expected the extension .csv or .nc, got '.xlsx'"):
         history.save(tmp_path / "pulls.xlsx")
-    with pytest.raises((TypeError, ValueError), match="this is a folder"):
+    with pytest.raises(ValueError, match="this is a folder"):
         bf.History.load(tmp_path, problem)
-    with pytest.raises((TypeError, ValueError), match="path: expected the path of a file, got 3"):
+    with pytest.raises(TypeError, match="path: "):
         bf.History.load(3, problem)
-    with pytest.raises((TypeError, ValueError), match="problem: expected a Problem, got str"):
+    with pytest.raises(TypeError, match="problem: "):
         bf.History.load(tmp_path / "pulls.csv", "problem")
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         history.save(tmp_path / "missing" / "pulls.csv")

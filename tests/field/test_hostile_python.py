@@ -399,7 +399,7 @@ BAD = [
     (lambda: bf.Problem([[1.0]], "12"), "thresholds: "),
     (lambda: bf.Problem([[1.0]], {"a": [1]}), "thresholds: "),
     (lambda: bf.Problem([[1.0]], reward_noise={"a": 1}), "reward_noise: "),
-    (lambda: bf.Problem([[1.0]], {"a": 1}, cost_noise={"a": 1, "b": 2}), "cost_noise: expected"),
+    (lambda: bf.Problem([[1.0]], {"a": 1}, cost_noise={"a": 1, "b": 2}), "cost_noise: unknown"),
     (lambda: bf.Problem([[1.0]], 1, cost_noise=pd.DataFrame([[1.0]])), "cost_noise: "),
     (lambda: bf.Problem([[1.0]], parameter_radius="inf"), "parameter_radius: "),
     (lambda: bf.Problem([[1.0]], parameter_radius=1e-200), "parameter_radius: "),

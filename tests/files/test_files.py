@@ -339,7 +339,7 @@ BAD = {
     "name twice.csv": ("kind,name,x\narm,a,1\narm,a,2", "row 3: the name 'a' occurs more than"),
     "constraint.csv": (
         "kind,name,value,x\narm,,,1\nthreshold,a,1,\ncost_noise,b,1,",
-        "cost_noise: expected the names of the thresholds",
+        "cost_noise: unknown threshold",
     ),
     "constraint twice.csv": (
         "kind,name,value,x\narm,,,1\nthreshold,a,1,\nthreshold,a,2,",

@@ -13,6 +13,7 @@ from numpy.testing import assert_array_equal
 
 import bayes_feasible as bf
 from bayes_feasible.files.documents import build, from_document
+from bayes_feasible.simulation import pool
 from bayes_feasible.simulation import simulate as simulation
 from bayes_feasible.simulation.simulate import ERROR_DRAWS, Environment, run_replicates
 
@@ -178,12 +179,9 @@ def test_the_same_numbers_whatever_the_chunks(instance, result, monkeypatch):
 
 def test_own_pool_gives_the_same_numbers(instance, result, monkeypatch):
     """The pool of processes that large work gets by default, made to take small work too."""
-    monkeypatch.setattr(simulation.os, "cpu_count", lambda: 2)
-    run_all = simulation._run_all
-    monkeypatch.setattr(
-        simulation, "_run_all",
-        lambda tasks, executor, rounds, progress: run_all(tasks, executor, 10**9, progress),
-    )  # fmt: skip
+    monkeypatch.setattr(pool.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(pool, "WORTH_PROCESSES", 0)
+    monkeypatch.setattr(pool, "run_here", None)
     again = bf.simulate(instance, RULES, 300, 6, [10, 50, 300], seed=1)
     xr.testing.assert_identical(again, result)
 

@@ -250,7 +250,7 @@ def test_occupancies_are_those_of_the_polygons():
     total = planar_union(alternative, posterior)
     assert np.exp(measured.log_probability) == pytest.approx(total, rel=1e-3)
     drawn = _exact(posterior, alternative, draws=50_000)
-    inside = yardstick.membership(alternative, drawn).mean(axis=(1, 2))
+    inside = yardstick.occupied(alternative, drawn).mean(axis=(1, 2))
 
     def occupied_as(occupancy):
         error = np.sqrt(occupancy * (1 - occupancy) / 200_000)

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import files
 
-from bayes_feasible.analysis.study import executors, parts, study
+from bayes_feasible.analysis.study import parts, study
 from bayes_feasible.analysis.study.specification import read
+from bayes_feasible.simulation import pool
 
 COMMAND = str(Path(sys.executable).with_name("bayes-feasible"))
 # Many rules of one replicate: many parts, each of them short.
@@ -27,15 +29,6 @@ instance = {{ name = "end_of_optimism", alpha = 0.3 }}
 {RULES}
 """
 PARTS = 24
-
-
-def files(folder):
-    """Every file of a folder and its content."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def finished(folder):
@@ -161,7 +154,7 @@ def test_a_signal_stops_it_and_it_says_how_to_go_on(tmp_path, number, code):
     assert 2 <= kept < total
     assert errors == (
         f"bayes-feasible study: interrupted: {kept} of {total} parts are finished and kept in "
-        f"{folder}; the same command again goes on from there\n"
+        f"{folder}; run the same command again to resume\n"
     )
     assert not session(process.pid)
     process = start(specification, folder, "--workers", 1)
@@ -221,9 +214,9 @@ def kill_workers(specification, folder, kills):
                 worker = next(iter(cluster.workers.values()))
                 os.kill(worker.pid, signal.SIGKILL)
 
-    on_dask = executors.on_dask
+    on_dask = pool.run_on_dask
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(executors, "on_dask", disturbing)
+        patch.setattr(pool, "run_on_dask", disturbing)
         with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
             study.study(
                 specification, folder, dask=cluster.scheduler_address, only_results=True,

@@ -51,19 +51,8 @@ class Instance:
     def __init__(self, problem: Problem, theta_reward: Any, theta_cost: Any = None) -> None:
         _check.kind("problem", problem, Problem)
         self.problem = problem
-        features, constraints = problem.arms.shape[1], problem.thresholds.size
-        self.theta_reward = _by_feature("theta_reward", theta_reward, problem)
-        if self.theta_reward.shape != (features,):
-            raise ValueError(
-                f"theta_reward: expected {features} numbers, one a feature, "
-                f"got shape {self.theta_reward.shape}"
-            )
-        self.theta_cost = cost_rows("theta_cost", theta_cost, problem)
-        if self.theta_cost.shape != (constraints, features):
-            raise ValueError(
-                f"theta_cost: expected shape {(constraints, features)}, a row for each "
-                f"threshold, got {self.theta_cost.shape}"
-            )
+        parameters = read_parameters(problem, theta_reward, theta_cost, single=True)
+        self.theta_reward, self.theta_cost = parameters
         self._check_radius()
         self.mean_reward = _inner(problem.candidates, self.theta_reward)
         self.mean_cost = _inner(problem.candidates[:, np.newaxis], self.theta_cost)
@@ -265,34 +254,60 @@ def _inner(vectors: Array, parameter: Array) -> Array:
     return (vectors * parameter).sum(axis=-1)
 
 
-def _by_feature(name: str, value: Any, problem: Problem) -> Array:
-    """A vector over features; one that carries the names of the features is put in their order."""
-    if isinstance(value, Mapping) or getattr(value, "ndim", 0) == 1:
+def read_parameters(
+    problem: Problem, theta_reward: Any, theta_cost: Any, *, single: bool = False
+) -> tuple[Array, Array]:
+    """Parameters as arrays (..., feature) and (..., constraint, feature); no `...` if `single`.
+
+    What carries the names of features or constraints is put in their order. One constraint needs
+    no axis of its own, and without constraints `theta_cost` may be left out.
+    """
+    features, constraints = problem.arms.shape[1], problem.thresholds.size
+    reward = _arrange("theta_reward", theta_reward, problem, "feature")
+    if reward.ndim == 0 or reward.shape[-1] != features:
+        raise ValueError(
+            f"theta_reward: expected {features} features on the last axis, got shape {reward.shape}"
+        )
+    if single and reward.ndim > 1:
+        raise ValueError(f"theta_reward: expected one vector, got shape {reward.shape}")
+    expected = (*reward.shape[:-1], constraints, features)
+    cost = np.zeros(0)
+    if theta_cost is not None:
+        cost = _arrange("theta_cost", theta_cost, problem, "constraint", "feature")
+    if cost.size == 0 and constraints == 0:
+        cost = np.zeros(expected)
+    if cost.shape == reward.shape and constraints == 1:
+        cost = cost[..., np.newaxis, :]
+    if cost.shape != expected:
+        raise ValueError(
+            f"theta_cost: expected shape {expected}, a row for each threshold, got {cost.shape}"
+        )
+    return reward, cost
+
+
+def _arrange(name: str, value: Any, problem: Problem, *dims: str) -> Array:
+    """Numbers with these dimensions last, each in the problem's order where it carries names."""
+
+    def order(dim: str, labels: Any, *, numbered: bool = True) -> list[int]:
+        return _check.order(name, list(labels), problem.coords[dim], dim, numbered=numbered)
+
+    if isinstance(value, Mapping):
+        parts = [_arrange(name, part, problem, *dims[1:]) for part in value.values()]
+        places = order(dims[0], value, numbered=False)
+        if len({part.shape for part in parts}) > 1 or any(
+            part.ndim < len(dims) - 1 for part in parts
+        ):
+            raise ValueError(f"{name}: expected as many numbers for each {dims[0]}")
+        return np.stack([parts[i] for i in places], axis=-len(dims)) if parts else np.zeros(0)
+    if _check.is_data_array(value):
+        named = [dim for dim in dims if dim in value.dims]
+        value = value.transpose(..., *named)
+        for dim in named:
+            if dim in value.coords:
+                value = value.isel({dim: order(dim, value.coords[dim].values)})
+    elif hasattr(type(value), "columns") and hasattr(type(value), "index"):  # a DataFrame
+        array = _check.numbers(name, value)[:, order("feature", value.columns)]
+        return array[order(dims[0], value.index)] if len(dims) > 1 else array
+    elif hasattr(type(value), "index") and hasattr(value, "dtype"):  # a Series
         value = _check.by_name(name, value, problem.coords["feature"], "feature")
     return _check.numbers(name, value)
-
-
-def cost_rows(name: str, value: Any, problem: Problem) -> Array:
-    """One vector for each constraint as the rows of an array, whatever form they came in."""
-    features, constraints = problem.arms.shape[1], problem.thresholds.size
-    if value is None:
-        return np.zeros((0, features))
-    if isinstance(value, Mapping):
-        vectors = [_by_feature(name, vector, problem) for vector in value.values()]
-        order = _check.order(
-            name, list(value), problem.coords["constraint"], "constraint", numbered=False
-        )
-        value = [vectors[i] for i in order]
-    elif getattr(value, "ndim", 0) == 2 and getattr(value, "size", 0):
-        array, rows, columns = _check.table(name, value, "constraint")
-        if rows is not None:
-            array = array[_check.order(name, rows, problem.coords["constraint"], "constraint")]
-        if columns is not None:
-            array = array[:, _check.order(name, columns, problem.coords["feature"], "feature")]
-        value = array
-    elif getattr(value, "ndim", 0) == 1:
-        value = _by_feature(name, value, problem)
-    array = _check.numbers(name, value)
-    if array.size == 0:
-        return np.zeros((0, features))
-    return array[np.newaxis] if array.ndim == 1 and constraints == 1 else array

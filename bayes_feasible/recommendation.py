@@ -83,7 +83,7 @@ def recommend(posterior: Posterior, choice: int | None, rng: np.random.Generator
     error = alternative.log_probability(posterior, rng)
     runner_up = None
     if error.value > -np.inf:
-        drawn = alternative.union.draw(posterior, DRAWS, rng)
+        drawn = alternative.union.draw(posterior, DRAWS, rng, few=True)
         best = best_of_draws(problem, drawn[0]) if drawn else np.empty(0, dtype=np.int64)
         best = best[best >= 0]
         runner_up = int(np.bincount(best).argmax()) if best.size else None

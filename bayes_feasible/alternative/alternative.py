@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_feasible import _check
-from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise, block_radius, labelled
 from bayes_feasible.alternative import nearest as _nearest
 from bayes_feasible.alternative.events import Events
 from bayes_feasible.alternative.union import DRAWS, LogProbability, Union, event_array
+from bayes_feasible.instance import read_parameters
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 
@@ -35,8 +35,8 @@ class Alternative:
     ----------
     problem : Problem
         Its `parameter_radius`, if any, restricts posterior and alternative set alike.
-    candidate : int
-        Index of the candidate.
+    candidate : int or str
+        The candidate, by index or name.
 
     Attributes
     ----------
@@ -79,8 +79,10 @@ class Alternative:
         Parameters
         ----------
         theta_reward : array, shape (..., feature)
+            Or a dict, Series or DataArray that carries the names of the features.
         theta_cost : array, shape (..., constraint, feature)
-            May be left out where there is no constraint.
+            Or a dict, DataFrame or DataArray that carries the names of the constraints. May be
+            left out where there is no constraint.
 
         Returns
         -------
@@ -93,13 +95,13 @@ class Alternative:
         >>> import bayes_feasible as bf
         >>> problem = bf.Problem({"a": [1, 0], "b": [0, 1]}, thresholds={"dose": 1.0})
         >>> wrong = bf.Alternative(problem, 0)
-        >>> wrong.contains([1.0, 0.2], [[0.4, 0.3]])
+        >>> wrong.contains([1.0, 0.2], {"dose": [0.4, 0.3]})
         np.False_
         >>> wrong.contains([[1.0, 0.2], [1.0, 2.0]], [[[1.4, 0.3]], [[0.4, 0.3]]])
         array([ True,  True])
         """
         problem = self.problem
-        reward, cost = self._parameters(theta_reward, theta_cost)
+        reward, cost = read_parameters(problem, theta_reward, theta_cost)
         own, rivals = problem.candidates[self.candidate], problem.candidates[self.rivals]
         thresholds = problem.thresholds
         inside = np.any(cost @ own > thresholds, axis=-1)
@@ -142,9 +144,7 @@ class Alternative:
         import xarray as xr
 
         problem = self.problem
-        reward, cost = self._parameters(theta_reward, theta_cost)
-        if reward.ndim != 1:
-            raise ValueError(f"theta_reward: expected one vector, got shape {reward.shape}")
+        reward, cost = read_parameters(problem, theta_reward, theta_cost, single=True)
         if not self.events.possible.size:
             raise self._empty()
         rows = np.sqrt(_check.allocation(problem, allocation))[:, np.newaxis] * problem.arms
@@ -289,30 +289,6 @@ class Alternative:
         dataset = labelled(self.problem, parameters, chains)
         return dataset.assign(event=(("chain", "draw"), events.reshape(chains, draws)))
 
-    def _parameters(self, theta_reward: Any, theta_cost: Any) -> tuple[Array, Array]:
-        """Parameters as arrays (..., feature) and (..., constraint, feature)."""
-        theta_reward = _last(theta_reward, "feature")
-        theta_cost = _last(theta_cost, "constraint", "feature")
-        features, constraints = self.problem.arms.shape[1], self.problem.thresholds.size
-        reward = _check.numbers("theta_reward", theta_reward)
-        if reward.ndim == 0 or reward.shape[-1] != features:
-            raise ValueError(
-                f"theta_reward: expected {features} features on the last axis, "
-                f"got shape {reward.shape}"
-            )
-        lead = reward.shape[:-1]
-        cost = np.zeros((*lead, 0, features)) if theta_cost is None else theta_cost
-        cost = _check.numbers("theta_cost", cost)
-        if cost.shape == (*lead, features) and constraints == 1:
-            cost = cost[..., np.newaxis, :]
-        if cost.size == 0 and constraints == 0:
-            cost = np.zeros((*lead, 0, features))
-        if cost.shape != (*lead, constraints, features):
-            raise ValueError(
-                f"theta_cost: expected shape {(*lead, constraints, features)}, got {cost.shape}"
-            )
-        return reward, cost
-
     def _check_posterior(self, posterior: Posterior) -> None:
         if not isinstance(posterior, Posterior):
             raise ValueError(f"posterior: expected a Posterior, got {type(posterior).__name__}")
@@ -324,9 +300,3 @@ class Alternative:
             f"candidate: nothing can make {self.problem.name(self.candidate)!r} wrong, "
             "so its alternative set is empty and has no draws"
         )
-
-
-def _last(value: Any, *dims: str) -> Any:
-    """A DataArray with these dimensions last, as `arviz.extract` does not have them."""
-    named = _check.is_data_array(value) and set(dims) <= set(value.dims)
-    return value.transpose(..., *dims) if named else value

@@ -89,30 +89,19 @@ def to_parameters(points, events, root, centre, scale, vectors, limits, result):
                 for j in range(rank):
                     total += root[i, j] * points[draw, b, j]
                 result[draw, b, i] = centre[b, i] + scale[b] * total
-    hold(result, events, vectors, limits)
-
-
-@njit(cache=True, error_model="numpy")
-def hold(parameters, events, vectors, limits):
-    """Move every draw that rounding left outside its event, or too close to tell, inside."""
-    features = parameters.shape[2]
-    rounding = 2.0 * (features + 2) * EPSILON
-    for draw in range(len(parameters)):
-        event = events[draw]
-        for b in range(limits.shape[1]):
-            limit = limits[event, b]
+            limit = limits[events[draw], b]
             if limit == -np.inf:
                 continue
             value, size, square = 0.0, abs(limit), 0.0
             for i in range(features):
-                term = parameters[draw, b, i] * vectors[event, b, i]
-                value += term
-                size += abs(term)
-                square += vectors[event, b, i] ** 2
-            lack = limit + rounding * size - value
+                vector = vectors[events[draw], b, i]
+                value += result[draw, b, i] * vector
+                size += abs(result[draw, b, i] * vector)
+                square += vector**2
+            lack = limit + 2.0 * (features + 2) * EPSILON * size - value
             if lack > 0.0:
                 for i in range(features):
-                    parameters[draw, b, i] += lack / square * vectors[event, b, i]
+                    result[draw, b, i] += lack / square * vectors[events[draw], b, i]
 
 
 @njit(cache=True, error_model="numpy")
@@ -189,25 +178,69 @@ def spread_over_events(
     return np.searchsorted(cumulative, at, side="right").clip(max=cumulative.size - 1)
 
 
+def draw_given(
+    rng: np.random.Generator, normals: Array, offsets: Array, own: NDArray[np.int64]
+) -> Array:
+    """A draw given each listed event, as points (block, axis, draw)."""
+    points = np.empty((*normals.shape[1:], own.size))
+    for b in range(len(points)):
+        points[b] = rng.standard_normal((own.size, normals.shape[2])).T
+        bound = offsets[own, b]
+        asked = bound > -np.inf
+        if asked.any():
+            normal, move = normals[:, b].T.take(own, axis=1), np.zeros(own.size)
+            move[asked] = bound[asked] + draw_excess(rng, bound[asked])
+            move[asked] -= np.einsum("in,in->n", normal, points[b])[asked]
+            points[b] += normal * move
+    return points
+
+
+def count_containing(
+    normals: Array, offsets: Array, points: Array, own: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """How many events contain each point; the one it was drawn from counts without asking."""
+    inside = np.ones((len(offsets), own.size), dtype=bool)
+    for b in range(len(points)):
+        inside &= normals[:, b] @ points[b] >= offsets[:, b, np.newaxis]
+    inside[own, np.arange(own.size)] = True
+    return np.count_nonzero(inside, axis=0)
+
+
 def count_overlaps(
     rng: np.random.Generator, normals: Array, offsets: Array, events: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """For a draw given each listed event, how many events contain it, its own among them."""
-    counts = np.empty(events.size, dtype=np.int64)
+    """For a draw given each listed event, how many events contain it."""
     size = max(CHUNK // max(normals[0].size, len(offsets)), 1)
-    for start in range(0, events.size, size):
-        own = events[start : start + size]
-        inside = np.ones((len(offsets), own.size), dtype=bool)
-        for b in range(offsets.shape[1]):
-            points = np.ascontiguousarray(rng.standard_normal((own.size, normals.shape[2])).T)
-            bound = offsets[own, b]
-            asked = bound > -np.inf
-            if asked.any():
-                normal, move = normals[:, b].T.take(own, axis=1), np.zeros(own.size)
-                move[asked] = bound[asked] + draw_excess(rng, bound[asked])
-                move[asked] -= np.einsum("in,in->n", normal, points)[asked]
-                points += normal * move
-            inside &= normals[:, b] @ points >= offsets[:, b, np.newaxis]
-        inside[own, np.arange(own.size)] = True  # without asking, for a rounding may lead outside
-        counts[start : start + size] = np.count_nonzero(inside, axis=0)
-    return counts
+    parts = (events[start : start + size] for start in range(0, events.size, size))
+    counts = [
+        count_containing(normals, offsets, draw_given(rng, normals, offsets, own), own)
+        for own in parts
+    ]
+    return np.concatenate(counts)
+
+
+def draw_few(
+    rng: np.random.Generator, normals: Array, offsets: Array, cumulative: Array, size: int
+) -> tuple[Array, NDArray[np.int64]]:
+    """`draw_union` without compiling anything: points (draw, block, axis), and their events."""
+    points, events, found = [], [], 0
+    while found < size:
+        own = np.searchsorted(cumulative, rng.random(2 * size) * cumulative[-1], side="right")
+        drawn = draw_given(rng, normals, offsets, own)
+        kept = rng.random(own.size) * count_containing(normals, offsets, drawn, own) < 1.0
+        points.append(np.moveaxis(drawn[..., kept], -1, 0))
+        events.append(own[kept])
+        found += events[-1].size
+    return np.concatenate(points)[:size], np.concatenate(events)[:size]
+
+
+def hold(parameters: Array, events: NDArray[np.int64], vectors: Array, limits: Array) -> None:
+    """Move every draw that rounding left outside its event, or too close to tell, inside."""
+    vector, limit = vectors[events], limits[events]
+    terms, asked = parameters * vector, limit > -np.inf
+    limit = np.where(asked, limit, 0.0)
+    size = np.abs(limit) + np.abs(terms).sum(axis=-1)
+    lack = limit + 2.0 * (vector.shape[-1] + 2) * EPSILON * size - terms.sum(axis=-1)
+    square = np.sum(vector * vector, axis=-1)
+    step = np.where(asked & (lack > 0.0), lack / np.where(square > 0.0, square, 1.0), 0.0)
+    parameters += step[..., np.newaxis] * vector

@@ -56,7 +56,7 @@ def log_none_feasible(posterior: Posterior, rng: np.random.Generator) -> float:
     log_probability = infeasible.log_probability(posterior, rng).value
     drawn = None
     if log_probability > -np.inf and len(problem.candidates) > 1:
-        drawn = infeasible.draw(posterior, DRAWS, rng)
+        drawn = infeasible.draw(posterior, DRAWS, rng, few=True)
     if drawn is None:
         return log_probability
     unseen = int(np.sum(best_of_draws(problem, drawn[0]) < 0)) or 3

@@ -30,6 +30,7 @@ from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.alternative import bounded
 from bayes_feasible.alternative.draws import (
     count_overlaps,
+    draw_few,
     draw_union,
     hold,
     spread_over_events,
@@ -149,14 +150,21 @@ class Union:
         return LogProbability(*result, self.events.names, every)
 
     def draw(
-        self, posterior: Posterior, size: int, rng: np.random.Generator, scale: float = 1.0
+        self,
+        posterior: Posterior,
+        size: int,
+        rng: np.random.Generator,
+        scale: float = 1.0,
+        *,
+        few: bool = False,
     ) -> tuple[Array, NDArray[np.int64]] | None:
         """Exact independent draws (draw, block, feature), and the event each was drawn from.
 
-        None where the union is empty.
+        None where the union is empty. A `few` (thousands) are drawn without compiling anything,
+        unless the parameters are bounded.
         """
         drawn = (
-            self._draw_unbounded(posterior, size, rng, scale)
+            self._draw_unbounded(posterior, size, rng, scale, few)
             if self.problem.parameter_radius is None
             else self._draw_bounded(posterior, size, rng, scale)
         )
@@ -171,7 +179,7 @@ class Union:
         return parameters, events
 
     def _draw_unbounded(
-        self, posterior: Posterior, size: int, rng: np.random.Generator, scale: float
+        self, posterior: Posterior, size: int, rng: np.random.Generator, scale: float, few: bool
     ) -> tuple[Array, NDArray[np.int64], Array] | None:
         """Draws of the blocks that bind, their events, and a basis of what they decide."""
         normals, offsets = self._whiten(posterior, scale)
@@ -180,20 +188,24 @@ class Union:
         if kept.size == 0:
             return None
         cumulative = np.cumsum(np.exp(every[kept] - every[kept].max()))
-        points = np.empty((size, *normals.shape[1:]))
-        events = np.empty(size, dtype=np.int64)
-        with undisturbed():
-            draw_union(rng, normals[kept], offsets[kept], cumulative, points, events)
         root, rest = posterior.covariance_root()
         basis = self.problem.basis
         if self._beyond:
             root, basis = np.hstack([root, rest]), np.eye(len(root))
+        centre = block_means(posterior)[self.blocks]
         spread = block_noise(self.problem)[self.blocks] * math.sqrt(scale)
+        vectors, limits = self.vectors[kept], self.limits[kept]
+        if few:
+            points, events = draw_few(rng, normals[kept], offsets[kept], cumulative, size)
+            inside = centre + spread[:, np.newaxis] * (points @ root.T)
+            hold(inside, events, vectors, limits)
+            return inside, kept[events], basis
+        points = np.empty((size, *normals.shape[1:]))
+        events = np.empty(size, dtype=np.int64)
+        with undisturbed():
+            draw_union(rng, normals[kept], offsets[kept], cumulative, points, events)
         inside = np.empty((size, self.blocks.size, len(root)))
-        to_parameters(
-            points, events, root, block_means(posterior)[self.blocks], spread,
-            self.vectors[kept], self.limits[kept], inside,
-        )  # fmt: skip
+        to_parameters(points, events, root, centre, spread, vectors, limits, inside)
         return inside, kept[events], basis
 
     def _draw_bounded(

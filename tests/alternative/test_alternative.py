@@ -7,7 +7,9 @@ import time
 import arviz as az
 import mpmath as mp
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 from helpers import (
     agrees,
     blocks,
@@ -162,6 +164,53 @@ def test_contains_one_parameter_and_optional_costs():
     assert one.contains([1.0, 0.0], [0.6, 0.0])
     assert not one.contains([1.0, 0.0], [[0.5, 0.0]])
     np.testing.assert_array_equal(one.contains(np.ones((3, 2)), np.ones((3, 2))), [True] * 3)
+
+
+NAMED = bf.Problem(pd.DataFrame([[1.0, 2.0], [3.0, 1.0]], ["a", "b"], ["x", "y"]), {"p": 1, "q": 2})
+
+
+@pytest.mark.parametrize(
+    ("reward", "cost"),
+    [
+        ({"y": 1.0, "x": -2.0}, {"q": [0.3, 0.4], "p": {"y": 0.2, "x": 0.1}}),
+        (
+            pd.Series({"y": 1.0, "x": -2.0}),
+            pd.DataFrame({"y": [0.4, 0.2], "x": [0.3, 0.1]}, ["q", "p"]),
+        ),
+        (
+            xr.DataArray([1.0, -2.0], coords={"feature": ["y", "x"]}),
+            xr.DataArray(
+                [[0.3, 0.1], [0.4, 0.2]], coords={"feature": ["x", "y"], "constraint": ["q", "p"]}
+            ),
+        ),
+    ],
+)
+def test_parameters_and_candidates_by_name(reward, cost):
+    plain = [-2.0, 1.0], [[0.1, 0.2], [0.3, 0.4]]
+    for index, name in enumerate("ab"):
+        alternative = bf.Alternative(NAMED, name)
+        assert alternative.candidate == index
+        assert alternative.contains(reward, cost) == alternative.contains(*plain)
+        found, expected = (alternative.nearest(*at, [0.5, 0.5]) for at in ((reward, cost), plain))
+        assert found.identical(expected)
+        # many parameters at once: an axis before, whatever its place
+        many = xr.concat(
+            [
+                xr.DataArray(v, dims="feature", coords={"feature": ["x", "y"]})
+                for v in ([-2.0, 1.0], [9.0, 1.0])
+            ],
+            "draw",
+        )
+        costs = {"q": [[0.3, 0.4]] * 2, "p": [[0.1, 0.2]] * 2}
+        both = alternative.contains(many.isel(feature=[1, 0]).T, costs)
+        assert (
+            both.tolist()
+            == alternative.contains([[-2.0, 1.0], [9.0, 1.0]], [plain[1]] * 2).tolist()
+        )
+    with pytest.raises(ValueError, match=r"^theta_cost: unknown constraint 'r'"):
+        alternative.contains(reward, {"p": [0, 0], "r": [0, 0]})
+    with pytest.raises(ValueError, match=r"^candidate: unknown candidate 'c'"):
+        bf.Alternative(NAMED, "c")
 
 
 def test_reference_membership_by_definition(reference):

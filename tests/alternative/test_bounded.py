@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import CASES, HELD, build
 from helpers import (
     agrees,
     blocks,
@@ -11,9 +12,7 @@ from helpers import (
     counted,
     gaussian_draws,
     in_balls,
-    least_exponents,
     membership,
-    noise,
     posterior_at,
     same_law,
     z_bound,
@@ -23,81 +22,7 @@ from scipy import special, stats
 import bayes_feasible as bf
 
 
-def build(radius, *, features=2, arms=4, constraints=1, pulls=4, size=0.5, seed=0, **settings):
-    """A random problem with a posterior whose mean has norm `size` in every block."""
-    rng = np.random.default_rng(seed)
-    vectors = rng.standard_normal((arms, features))
-    thresholds = settings.pop("thresholds", rng.uniform(0.2, 0.6, constraints))
-    problem = bf.Problem(vectors, thresholds, parameter_radius=radius, **settings)
-    theta = rng.standard_normal((1 + problem.thresholds.size, arms)) @ vectors
-    theta *= size / np.linalg.norm(theta, axis=1, keepdims=True)
-    posterior = posterior_at(problem, theta[0], theta[1:], np.full(arms, pulls))
-    return posterior, int(rng.integers(arms))
-
-
-CASES = {
-    "inactive": build(50.0, seed=1),
-    "reward": build((0.6, 50.0), seed=2),
-    "cost": build((50.0, 0.6), seed=3),
-    "both": build(0.6, seed=4),
-    "mean outside": build((0.45, 0.4), size=0.6, pulls=3, seed=5),
-    "reward only bounded": build((0.5, np.inf), seed=6),
-    "cost only bounded": build((np.inf, 0.5), seed=7),
-    "one feature": build(0.5, features=1, arms=3, seed=8),
-    "five features": build((1.0, 0.8), features=5, arms=6, pulls=2, seed=9),
-    "more features than arms": build(1.2, features=5, arms=3, seed=10),
-    "two constraints": build((0.7, 0.9), constraints=2, cost_noise=[1.0, 0.5], seed=11),
-    "no constraint": build(0.6, constraints=0, arms=5, seed=12),
-    "infinite threshold": build(0.7, thresholds=[np.inf, 0.4], seed=13),
-    "quiet": build((0.5, 0.5), reward_noise=0.3, cost_noise=0.2, pulls=1, seed=14),
-}
-
-
-@pytest.fixture(scope="module")
-def reference():
-    """Plain posterior draws within the balls, and which events contain them; made once."""
-    store = {}
-
-    def get(name):
-        if name not in store:
-            posterior, candidate = CASES[name]
-            alternative = bf.Alternative(posterior.problem, candidate)
-            draws = gaussian_draws(posterior, 250_000, seed=len(name))
-            draws = draws[in_balls(posterior.problem, draws)]
-            store[name] = posterior, alternative, draws, membership(alternative, draws)
-        return store[name]
-
-    return get
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_log_probability_by_rejection(name, reference):
-    posterior, alternative, draws, events = reference(name)
-    truth, sampling = counted(events.any(axis=1))
-    assert len(draws) > 2000
-    assert truth > math.log(0.02)
-    estimate = alternative.log_probability(posterior, seed=1)
-    error = math.hypot(sampling, estimate.standard_error)
-    assert agrees(estimate.value, truth, error, len(CASES))
-    assert estimate.standard_error < 0.03
-    # Bounds that hold for certain can be broken by the counted share only by chance.
-    slack = z_bound(2 * len(CASES), 1e-5) * sampling
-    assert estimate.lower <= truth + slack
-    assert estimate.upper >= truth - slack
-    assert estimate.lower <= estimate.value <= estimate.upper
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_draws_follow_the_conditional_law(name, reference):
-    """Total false-alarm rate 1e-4 a case."""
-    posterior, alternative, draws, events = reference(name)
-    found = alternative.sample(posterior, 10_000, seed=2)
-    assert alternative.contains(found.theta_reward, found.theta_cost).all()
-    assert in_balls(posterior.problem, blocks(found)).all()
-    assert same_law(alternative, blocks(found), draws[events.any(axis=1)])
-
-
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", HELD)
 def test_posterior_draws_stay_in_the_balls(name, reference):
     posterior, alternative, draws, _ = reference(name)
     found = blocks(posterior.sample(10_000, seed=3))
@@ -163,9 +88,6 @@ def test_an_inactive_ball_changes_nothing():
     assert not agrees(left.value, other.value, error)
 
 
-# --- events that the ball makes impossible ---
-
-
 def test_a_half_space_that_misses_the_ball():
     # Within |θ| <= 0.4 no cost can exceed 0.5, and the only rival is a twin.
     problem = bf.Problem([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0.5], candidates=[[1.0, 0.0]],
@@ -213,9 +135,6 @@ def test_the_zero_vector_is_certainly_feasible_or_certainly_not(radius, threshol
     assert estimate.lower <= estimate.value <= estimate.upper
     found = alternative.sample(posterior, 2000)
     assert alternative.contains(found.theta_reward, found.theta_cost).all()
-
-
-# --- rare events and awkward scales ---
 
 
 def log_disc(mean, covariance, radius, vector=None, limit=-np.inf):
@@ -409,79 +328,3 @@ def test_badly_scaled_features_within_a_ball():
     assert estimate.standard_error < 0.02
     found = alternative.sample(posterior, 1000)
     assert alternative.contains(found.theta_reward, found.theta_cost).all()
-
-
-@pytest.mark.parametrize("size", [1e-6, 1e6])
-def test_noise_of_any_size(size):
-    results = []
-    for unit in (1.0, size):
-        problem = bf.Problem(np.eye(2), [0.5 * unit], reward_noise=unit, cost_noise=unit,
-                             parameter_radius=0.9 * unit)  # fmt: skip
-        posterior = posterior_at(
-            problem, [0.4 * unit, 0.1 * unit], [0.2 * unit, 0.3 * unit], [9, 7]
-        )
-        alternative = bf.Alternative(problem, 0)
-        draws = alternative.sample(posterior, 500, seed=1)
-        assert alternative.contains(draws.theta_reward, draws.theta_cost).all()
-        estimate = alternative.log_probability(posterior, seed=1)
-        results.append((estimate.value, estimate.lower, estimate.upper, blocks(draws) / unit))
-    np.testing.assert_allclose(results[0][:3], results[1][:3], rtol=1e-6)
-    np.testing.assert_allclose(results[0][3], results[1][3], rtol=1e-6, atol=1e-9)
-
-
-def test_reproducible_and_noise_is_per_block():
-    posterior, candidate = CASES["two constraints"]
-    alternative = bf.Alternative(posterior.problem, candidate)
-    one = alternative.sample(posterior, 50, seed=4, chains=2)
-    assert one.identical(alternative.sample(posterior, 50, seed=4, chains=2))
-    assert one.theta_cost.shape == (2, 50, 2, 2)
-    assert noise(posterior.problem).tolist() == [1.0, 1.0, 0.5]
-
-
-# --- the nearest alternative ---
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_nearest_within_the_balls_against_a_cone_solver(seed):
-    rng = np.random.default_rng(seed)
-    constraints = seed % 3
-    radius = (0.6, 0.5)
-    problem = bf.Problem(
-        rng.standard_normal((4, 3)), rng.uniform(0.2, 0.6, constraints),
-        reward_noise=0.7, cost_noise=1.3, parameter_radius=radius,
-    )  # fmt: skip
-    theta = rng.standard_normal((1 + constraints, 3))
-    theta *= np.array([0.58, *[0.45] * constraints])[:, np.newaxis] / np.linalg.norm(
-        theta, axis=1, keepdims=True
-    )
-    allocation = rng.dirichlet(np.ones(4))
-    for candidate in range(4):
-        alternative = bf.Alternative(problem, candidate)
-        found = alternative.nearest(theta[0], theta[1:], allocation)
-        least = least_exponents(alternative, theta, allocation)
-        assert float(found.exponent) == pytest.approx(least.min(), rel=1e-5, abs=1e-8)
-        point = np.concatenate([[found.theta_reward.values], found.theta_cost.values])
-        length = np.linalg.norm(point, axis=1)
-        assert length[0] <= radius[0] * (1 + 1e-9)
-        assert (length[1:] <= radius[1] * (1 + 1e-9)).all()
-        moved = problem.arms @ (point - theta).T
-        spent = allocation @ (moved**2 / (2 * noise(problem) ** 2)).sum(axis=1)
-        assert spent == pytest.approx(float(found.exponent), rel=1e-6, abs=1e-12)
-        if alternative.contains(theta[0], theta[1:]):
-            assert float(found.exponent) == 0
-
-
-def test_nearest_with_an_unseen_direction_stays_in_the_ball():
-    problem = bf.Problem(np.eye(2), [0.9], parameter_radius=1.0)
-    theta = np.array([[0.9, 0.1], [0.1, 0.1]])
-    allocation = np.array([1.0, 0.0])
-    alternative = bf.Alternative(problem, 0)
-    found = alternative.nearest(theta[0], theta[1:], allocation)
-    # Feature 1 is free but for the ball, so both reward entries end at √½: (0.9 - √½)² / 2.
-    assert float(found.exponent) == pytest.approx((0.9 - math.sqrt(0.5)) ** 2 / 2, rel=1e-5)
-
-
-def test_nearest_refuses_a_parameter_beyond_the_ball():
-    alternative = bf.Alternative(bf.Problem(np.eye(2), [0.5], parameter_radius=1.0), 0)
-    with pytest.raises(ValueError, match=r"^theta_reward"):
-        alternative.nearest([2.0, 0.0], [[0.0, 0.0]], [0.5, 0.5])

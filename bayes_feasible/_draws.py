@@ -31,7 +31,7 @@ def block_radius(problem: Problem) -> Array:
 
 def block_means(posterior: "Posterior") -> Array:
     """Posterior means, block by block."""
-    return np.vstack([posterior.mean_reward, posterior.mean_cost])
+    return np.vstack([posterior.theta_reward, posterior.theta_cost])
 
 
 def unrestricted(
@@ -63,6 +63,25 @@ def eigen_blocks(posterior: "Posterior", scale: float) -> tuple[Array, Array, Ar
     axes, spread, _ = np.linalg.svd(np.hstack(posterior.covariance_root()))
     precision = spread**-2 / (block_noise(problem)[:, np.newaxis] ** 2 * scale)
     return axes, block_means(posterior) @ axes, precision, block_radius(problem) * (1 - 1e-13)
+
+
+def parameter_names(problem: Problem) -> list[str]:
+    """Names of all coordinates of the parameters, such as `theta_cost[dose, 0]`."""
+    features = problem.coords["feature"]
+    return [f"theta_reward[{feature}]" for feature in features] + [
+        f"theta_cost[{name}, {feature}]"
+        for name in problem.coords["constraint"]
+        for feature in features
+    ]
+
+
+def stack_blocks(draws: "xr.Dataset") -> Array:
+    """Draws of a Dataset as one array (chain, draw, block, feature): the inverse of `labelled`."""
+    blocks = [draws["theta_reward"].transpose("chain", "draw", "feature").values[:, :, np.newaxis]]
+    if "theta_cost" in draws:
+        cost = draws["theta_cost"].transpose("chain", "draw", "constraint", "feature")
+        blocks.append(cost.values)
+    return np.concatenate(blocks, axis=2)
 
 
 def labelled(problem: Problem, parameters: Array, chains: int) -> "xr.Dataset":

@@ -9,31 +9,32 @@
 
 `linear_gaussian`, `unknown_noise`, `student_t` and `logistic` have the same variables, and
 `alternative` adds the alternative set of a candidate to any of them. Data are kept in `pm.Data`, so
-the same compiled model serves the next data (`observe`), the next candidate or event (`doubt`) and
-the next Gaussian reference (`refer`, `laplace`).
+one compiled model serves the next data (`set_data`), the next candidate or event
+(`set_alternative`) and the next Gaussian reference (`set_reference`, `laplace`).
 """
 
-from bayes_feasible.models._data import observe
-from bayes_feasible.models.alternative import alternative, doubt
+from bayes_feasible.models._data import set_data
+from bayes_feasible.models.alternative import alternative, set_alternative
+from bayes_feasible.models.laplace import laplace
 from bayes_feasible.models.linear_gaussian import linear_gaussian
 from bayes_feasible.models.logistic import logistic
 from bayes_feasible.models.rate_regression import rate_regression
-from bayes_feasible.models.reference import Reference, laplace
+from bayes_feasible.models.reference import Reference
 from bayes_feasible.models.student_t import student_t
 from bayes_feasible.models.unknown_noise import Student, unknown_noise, unknown_noise_student
-from bayes_feasible.models.whitening import refer, whitened
+from bayes_feasible.models.whitening import set_reference, whitened
 
 __all__ = [
     "Reference",
     "Student",
     "alternative",
-    "doubt",
     "laplace",
     "linear_gaussian",
     "logistic",
-    "observe",
     "rate_regression",
-    "refer",
+    "set_alternative",
+    "set_data",
+    "set_reference",
     "student_t",
     "unknown_noise",
     "unknown_noise_student",

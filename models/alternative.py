@@ -9,14 +9,15 @@ from pymc.model.fgraph import clone_model
 
 from bayes_feasible import _check
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.models._events import possible
-from bayes_feasible.models.reference import Reference, laplace
+from bayes_feasible.models.laplace import laplace
+from bayes_feasible.models.reference import Reference
 from bayes_feasible.models.whitening import (
+    add_blocks,
     add_reference,
     check_free,
     check_model,
     in_whitened,
-    refer,
+    set_reference,
     standardised,
 )
 
@@ -96,7 +97,7 @@ def alternative(
         A model of this package, or any with `theta_reward` (feature) and, if there are
         constraints, `theta_cost` (constraint, feature). It is left as it is.
     alternative : Alternative
-        Gives the candidate; `doubt` replaces it later.
+        Gives the candidate; `set_alternative` replaces it later.
     form : {"hard", "smooth", "graded", "component"}
     event : int, optional
         Which of `alternative.events` the model is restricted to; needed by `component`. By default
@@ -111,9 +112,8 @@ def alternative(
     Returns
     -------
     Model
-        A new model. Its data are its own: `observe` and `doubt` replace them without compiling
-        anew. One model serves every candidate, every event, every reference and every state of
-        the data, as long as form and whitening stay the same.
+        A new model with data of its own, which `set_data` and `set_alternative` replace. One
+        compiled model serves every candidate, event, reference and state of the data.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def alternative(
     if form not in FORMS:
         raise ValueError(f"form: expected one of {', '.join(FORMS)}, got {form!r}")
     if not isinstance(alternative, Alternative):
-        raise ValueError(f"alternative: expected an Alternative, got {type(alternative).__name__}")
+        raise TypeError(f"alternative: expected an Alternative, got {type(alternative).__name__}")
     component = form == "component"
     if component and event is None:
         raise ValueError(
@@ -144,7 +144,9 @@ def alternative(
         raise ValueError("whiten: a component is always whitened, got False")
     check_model(model, alternative)
     if "event_vectors" in model.named_vars:
-        raise ValueError("model: it has an alternative set already, which `doubt` replaces")
+        raise ValueError(
+            "model: it has an alternative set already, which `set_alternative` replaces"
+        )
     if whiten is None:
         whiten = form in ("graded", "component")
     if reference is None and (whiten or form != "hard"):
@@ -154,8 +156,12 @@ def alternative(
     data = _event_data(alternative, event)
 
     model = clone_model(model)
+    add_blocks(model)
+    model.add_coords({"event": data["event"]})
     with model:
-        _add_events(alternative, data)
+        pm.Data("event_vectors", data["event_vectors"], dims=("event", "parameter", "feature"))
+        pm.Data("event_limits", data["event_limits"], dims=("event", "parameter"))
+        pm.Data("event_violated", data["event_violated"], dims="event")
         if reference is not None:
             add_reference(model, reference)
     if whiten:
@@ -171,7 +177,7 @@ def alternative(
     return model
 
 
-def doubt(
+def set_alternative(
     model: pm.Model,
     alternative: Alternative,
     event: int | None = None,
@@ -189,7 +195,7 @@ def doubt(
         Which of `alternative.events`; a component needs one, for the other forms the default is
         the union.
     reference : Reference, optional
-        As in `refer`; by default the model keeps the one it has.
+        As in `set_reference`; by default the model keeps the one it has.
 
     Examples
     --------
@@ -202,7 +208,7 @@ def doubt(
     >>> model = models.alternative(models.linear_gaussian(posterior), wrong)
     >>> list(model.coords["event"])[:2]
     ['cost 0 of 0 too high', '1 better']
-    >>> models.doubt(model, bf.Alternative(instance.problem, 4))
+    >>> models.set_alternative(model, bf.Alternative(instance.problem, 4))
     >>> list(model.coords["event"])[:2]
     ['cost 0 of 4 too high', '0 better']
     """
@@ -215,27 +221,24 @@ def doubt(
     check_model(model, alternative)
     data = _event_data(alternative, event)
     if reference is not None:
-        refer(model, reference)
+        set_reference(model, reference)
     pm.set_data(data, model, coords={"event": data.pop("event")})
 
 
-def _event_data(alternative: Alternative, event: Any) -> dict[str, Any]:
-    names, vectors, limits, violated = possible(alternative, event)
+def _event_data(alternative: Alternative, event: int | None) -> dict[str, Any]:
+    events = alternative.events
+    events = events.take(events.possible) if event is None else events.only(event)
+    if not events.names:
+        name = alternative.problem.name(alternative.candidate)
+        raise ValueError(
+            f"alternative: nothing can make {name!r} wrong, so its alternative set is empty"
+        )
     return {
-        "event": names,
-        "event_vectors": vectors,
-        "event_limits": limits,
-        "event_violated": violated,
+        "event": events.names,
+        "event_vectors": events.vectors,
+        "event_limits": events.limits,
+        "event_violated": (events.constraint >= 0).astype(float),
     }
-
-
-def _add_events(alternative: Alternative, data: dict[str, Any]) -> None:
-    model = pm.modelcontext(None)
-    constraints = [f"cost {name}" for name in alternative.problem.coords["constraint"]]
-    model.add_coords({"parameter": ["reward", *constraints], "event": data["event"]})
-    pm.Data("event_vectors", data["event_vectors"], dims=("event", "parameter", "feature"))
-    pm.Data("event_limits", data["event_limits"], dims=("event", "parameter"))
-    pm.Data("event_violated", data["event_violated"], dims="event")
 
 
 def _parameters(model: pm.Model) -> Any:

@@ -1,10 +1,9 @@
 """Linear mean rewards and costs, Gaussian noise of known scale: the model of the paper."""
 
-import numpy as np
 import pymc as pm
 
 from bayes_feasible.history import History
-from bayes_feasible.models._data import begin, finish, linear
+from bayes_feasible.models._data import begin, column, declare_parameter, finish, linear
 from bayes_feasible.posterior import Posterior
 
 
@@ -25,7 +24,7 @@ def linear_gaussian(data: Posterior | History) -> pm.Model:
     Parameters
     ----------
     data : Posterior or History
-        `observe` replaces it later.
+        `set_data` replaces it later.
 
     Returns
     -------
@@ -46,30 +45,17 @@ def linear_gaussian(data: Posterior | History) -> pm.Model:
     >>> [int(arm) for arm in model.coords["arm"]]  # those pulled so far
     [0, 2]
     """
-    model, given, constrained = begin(data)
-    one_by_one = isinstance(data, History)
+    model, given, outcomes = begin(data)
     with model:
-        noise = given("reward_noise")
-        theta_reward = pm.Normal("theta_reward", 0.0, noise, dims="feature")
-        mean = linear(given("arms"), theta_reward)
-        if one_by_one:
-            seen = given("shown_reward")
-            pm.Normal("reward", mean[given("pulled")], noise, observed=seen, dims="pull")
-        else:
-            spread = noise / pm.math.sqrt(given("pulls"))
-            pm.Normal("reward", mean, spread, observed=given("mean_reward"), dims="arm")
-
-        if constrained:
-            noise = given("cost_noise")
-            theta_cost = pm.Normal(
-                "theta_cost", 0.0, noise[:, np.newaxis], dims=("constraint", "feature")
-            )
-            mean = linear(given("arms"), theta_cost)
-            if one_by_one:
-                dims, seen = ("pull", "constraint"), given("shown_cost")
-                pm.Normal("cost", mean[given("pulled")], noise, observed=seen, dims=dims)
+        for outcome, dims in outcomes:
+            noise = given(f"{outcome}_noise")
+            theta = declare_parameter(outcome, noise, dims)
+            mean = linear(given("arms"), theta)
+            if isinstance(data, History):
+                mean, spread, unit = mean[given("pulled")], noise, "pull"
+                observed = given(f"{outcome}_observed")
             else:
-                dims, seen = ("arm", "constraint"), given("mean_cost")
-                spread = noise / pm.math.sqrt(given("pulls"))[:, np.newaxis]
-                pm.Normal("cost", mean, spread, observed=seen, dims=dims)
+                spread, unit = noise / column(pm.math.sqrt(given("pulls")), dims), "arm"
+                observed = given(f"{outcome}_mean")
+            pm.Normal(outcome, mean, spread, observed=observed, dims=(unit, *dims))
     return finish(model, given, data.problem)

@@ -1,10 +1,9 @@
 """Rewards and costs that happen or do not: conversions, adverse events."""
 
-import numpy as np
 import pymc as pm
 
 from bayes_feasible.history import History
-from bayes_feasible.models._data import begin, finish, linear
+from bayes_feasible.models._data import begin, column, declare_parameter, finish, linear
 from bayes_feasible.posterior import Posterior
 
 
@@ -22,13 +21,13 @@ def logistic(data: Posterior | History) -> pm.Model:
     of at most `p` is a threshold of :math:`\log(p / (1 - p))`, `scipy.special.logit(p)`. Rewards
     are compared by their log-odds, which puts them in the same order as their probabilities.
 
-    The observations are how many of each arm's pulls showed a 1, so the model is as large as the
+    The observations are how many of each arm's pulls gave a 1, so the model is as large as the
     number of arms pulled so far.
 
     Parameters
     ----------
     data : Posterior or History
-        With rewards and costs of 0 or 1; `observe` replaces it later.
+        With rewards and costs of 0 or 1; `set_data` replaces it later.
 
     Returns
     -------
@@ -46,17 +45,11 @@ def logistic(data: Posterior | History) -> pm.Model:
     >>> model["reward_successes"].get_value().tolist()
     [8, 5]
     """
-    model, given, constrained = begin(data)
+    model, given, outcomes = begin(data)
     with model:
-        pulls, seen = given("pulls"), given("reward_successes")
-        theta_reward = pm.Normal("theta_reward", 0.0, given("reward_noise"), dims="feature")
-        odds = linear(given("arms"), theta_reward)
-        pm.Binomial("reward", pulls, logit_p=odds, observed=seen, dims="arm")
-
-        if constrained:
-            both, seen = ("arm", "constraint"), given("cost_successes")
-            scale = given("cost_noise")[:, np.newaxis]
-            theta_cost = pm.Normal("theta_cost", 0.0, scale, dims=("constraint", "feature"))
-            odds = linear(given("arms"), theta_cost)
-            pm.Binomial("cost", pulls[:, np.newaxis], logit_p=odds, observed=seen, dims=both)
+        for outcome, dims in outcomes:
+            pulls, ones = column(given("pulls"), dims), given(f"{outcome}_successes")
+            theta = declare_parameter(outcome, given(f"{outcome}_noise"), dims)
+            odds = linear(given("arms"), theta)
+            pm.Binomial(outcome, pulls, logit_p=odds, observed=ones, dims=("arm", *dims))
     return finish(model, given, data.problem)

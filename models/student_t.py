@@ -1,11 +1,10 @@
 """Linear mean rewards and costs, noise with outliers."""
 
-import numpy as np
 import pymc as pm
 
 from bayes_feasible import _check
 from bayes_feasible.history import History
-from bayes_feasible.models._data import begin, finish, linear
+from bayes_feasible.models._data import begin, declare_parameter, finish, linear
 
 
 def student_t(data: History, degrees: float = 4.0) -> pm.Model:
@@ -23,7 +22,7 @@ def student_t(data: History, degrees: float = 4.0) -> pm.Model:
     Parameters
     ----------
     data : History
-        `observe` replaces it later.
+        `set_data` replaces it later.
     degrees : float
         Degrees of freedom :math:`\nu`.
 
@@ -44,21 +43,14 @@ def student_t(data: History, degrees: float = 4.0) -> pm.Model:
     (('pull', 'constraint'), 20)
     """
     degrees = _check.positive("degrees", degrees)
-    model, given, constrained = begin(data)
+    model, given, outcomes = begin(data)
     with model:
         freedom = pm.Data("degrees", degrees)
-        pulled, seen = given("pulled"), given("shown_reward")
-        noise = given("reward_noise")
-        theta_reward = pm.Normal("theta_reward", 0.0, noise, dims="feature")
-        mean = linear(given("arms"), theta_reward)[pulled]
-        pm.StudentT("reward", freedom, mean, sigma=noise, observed=seen, dims="pull")
-
-        if constrained:
-            noise, seen = given("cost_noise"), given("shown_cost")
-            theta_cost = pm.Normal(
-                "theta_cost", 0.0, noise[:, np.newaxis], dims=("constraint", "feature")
+        for outcome, dims in outcomes:
+            observed, noise = given(f"{outcome}_observed"), given(f"{outcome}_noise")
+            theta = declare_parameter(outcome, noise, dims)
+            mean = linear(given("arms"), theta)[given("pulled")]
+            pm.StudentT(
+                outcome, freedom, mean, sigma=noise, observed=observed, dims=("pull", *dims)
             )
-            mean = linear(given("arms"), theta_cost)[pulled]
-            both = ("pull", "constraint")
-            pm.StudentT("cost", freedom, mean, sigma=noise, observed=seen, dims=both)
     return finish(model, given, data.problem)

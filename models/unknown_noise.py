@@ -9,7 +9,7 @@ from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_means, block_noise
 from bayes_feasible.history import History
-from bayes_feasible.models._data import Pulls, begin, finish, linear
+from bayes_feasible.models._data import Pulls, begin, column, declare_parameter, finish, linear
 
 PRIOR_PULLS = 4.0
 
@@ -35,7 +35,7 @@ def unknown_noise(data: History, prior_pulls: float = PRIOR_PULLS) -> pm.Model:
     Parameters
     ----------
     data : History
-        `observe` replaces it later.
+        `set_data` replaces it later.
     prior_pulls : float
 
     Returns
@@ -54,34 +54,21 @@ def unknown_noise(data: History, prior_pulls: float = PRIOR_PULLS) -> pm.Model:
     ['reward_variance', 'theta_reward', 'cost_variance', 'theta_cost']
     """
     prior_pulls = _check.positive("prior_pulls", prior_pulls)
-    model, given, constrained = begin(data)
+    model, given, outcomes = begin(data)
     with model:
         shape = pm.Data("prior_pulls", prior_pulls) / 2
         pulls = given("pulls")
         repeats = pm.math.sum(pulls - 1)
-
-        variance = pm.InverseGamma("reward_variance", shape, shape * given("reward_noise") ** 2)
-        scale = pm.Deterministic("reward_scale", pm.math.sqrt(variance))
-        theta_reward = pm.Normal("theta_reward", 0.0, scale, dims="feature")
-        spread, seen = scale / pm.math.sqrt(pulls), given("mean_reward")
-        pm.Normal("reward", linear(given("arms"), theta_reward), spread, observed=seen, dims="arm")
-        squares = pm.math.sum(given("reward_squares"))
-        pm.Potential("reward_within", -0.5 * (repeats * pm.math.log(variance) + squares / variance))
-
-        if constrained:
-            variance = pm.InverseGamma(
-                "cost_variance", shape, shape * given("cost_noise") ** 2, dims="constraint"
-            )
-            scale = pm.Deterministic("cost_scale", pm.math.sqrt(variance), dims="constraint")
-            theta_cost = pm.Normal(
-                "theta_cost", 0.0, scale[:, np.newaxis], dims=("constraint", "feature")
-            )
-            spread, seen = scale / pm.math.sqrt(pulls)[:, np.newaxis], given("mean_cost")
-            both = ("arm", "constraint")
-            pm.Normal("cost", linear(given("arms"), theta_cost), spread, observed=seen, dims=both)
-            squares = pm.math.sum(given("cost_squares"), axis=0)
-            within = -0.5 * (repeats * pm.math.log(variance) + squares / variance)
-            pm.Potential("cost_within", within, dims="constraint")
+        for outcome, dims in outcomes:
+            observed, squares = given(f"{outcome}_mean"), given(f"{outcome}_squares")
+            prior = shape * given(f"{outcome}_noise") ** 2
+            variance = pm.InverseGamma(f"{outcome}_variance", shape, prior, dims=dims or None)
+            scale = pm.Deterministic(f"{outcome}_scale", pm.math.sqrt(variance), dims=dims or None)
+            mean = linear(given("arms"), declare_parameter(outcome, scale, dims))
+            spread = scale / column(pm.math.sqrt(pulls), dims)
+            pm.Normal(outcome, mean, spread, observed=observed, dims=("arm", *dims))
+            within = repeats * pm.math.log(variance) + pm.math.sum(squares, axis=0) / variance
+            pm.Potential(f"{outcome}_within", -0.5 * within, dims=dims or None)
     return finish(model, given, data.problem)
 
 
@@ -123,7 +110,7 @@ def unknown_noise_student(data: History, prior_pulls: float = PRIOR_PULLS) -> St
     distribution with :math:`\nu_0 + n` degrees of freedom, location :math:`\mu` and scale matrix
     :math:`\hat\sigma^2 V^{-1}`, where
     :math:`(\nu_0 + n) \hat\sigma^2 = \nu_0 \sigma_0^2 + \sum_t (y_t - \langle\mu, x_t\rangle)^2 +
-    \|\mu\|^2`. A `parameter_radius` is left out of account.
+    \|\mu\|^2`. A `parameter_radius` is ignored.
 
     Parameters
     ----------
@@ -142,17 +129,16 @@ def unknown_noise_student(data: History, prior_pulls: float = PRIOR_PULLS) -> St
     >>> arms = [0, 2] * 10
     >>> history = History(instance.problem, arms, *instance.pull(arms, seed=1))
     >>> student = models.unknown_noise_student(history)
-    >>> np.allclose(student.location[0], history.posterior().mean_reward)
+    >>> np.allclose(student.location[0], history.posterior().theta_reward)
     True
     """
     prior_pulls = _check.positive("prior_pulls", prior_pulls)
-    history = Pulls(data).recorded()
-    posterior, noise = history.posterior(), block_noise(history.problem)
+    observed = Pulls(data).observed
+    posterior, noise = data.posterior(), block_noise(data.problem)
     mean = block_means(posterior)
-    shown = np.column_stack([history.rewards, history.costs])
-    errors = shown - (history.problem.arms @ mean.T)[history.arms]
+    errors = observed - (data.problem.arms @ mean.T)[data.arms]
     squares = np.sum(errors**2, axis=0) + np.sum(mean**2, axis=1)
-    degrees = prior_pulls + len(history)
+    degrees = prior_pulls + len(data)
     variance = (prior_pulls * noise**2 + squares) / degrees
     scale = variance[:, np.newaxis, np.newaxis] * posterior.covariance
     return Student(degrees, mean, scale)

@@ -9,7 +9,8 @@ from pymc.model.fgraph import clone_model
 
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.models._truncation import beyond, log_survival
-from bayes_feasible.models.reference import Reference, laplace
+from bayes_feasible.models.laplace import laplace
+from bayes_feasible.models.reference import Reference
 
 
 def whitened(model: pm.Model, reference: Reference | None = None) -> pm.Model:
@@ -48,7 +49,7 @@ def whitened(model: pm.Model, reference: Reference | None = None) -> pm.Model:
     return in_whitened(model, component=False)
 
 
-def refer(model: pm.Model, reference: Reference) -> None:
+def set_reference(model: pm.Model, reference: Reference) -> None:
     """Give a model another Gaussian reference; nothing is recompiled.
 
     Parameters
@@ -68,9 +69,9 @@ def refer(model: pm.Model, reference: Reference) -> None:
     >>> posterior.update([0, 2], *instance.pull([0, 2], seed=1))
     >>> model = models.whitened(models.linear_gaussian(posterior))
     >>> posterior.update([0, 2], *instance.pull([0, 2], seed=2))
-    >>> models.observe(model, posterior)
-    >>> models.refer(model, models.Reference.from_posterior(posterior))
-    >>> np.allclose(model["reference_mean"].get_value()[0], posterior.mean_reward)
+    >>> models.set_data(model, posterior)
+    >>> models.set_reference(model, models.Reference.from_posterior(posterior))
+    >>> np.allclose(model["reference_mean"].get_value()[0], posterior.theta_reward)
     True
     """
     if "reference_mean" not in model.named_vars:
@@ -98,12 +99,17 @@ def check_free(model: pm.Model) -> None:
         raise ValueError("model: it has a reference already, give the model it was made from")
 
 
+def add_blocks(model: pm.Model) -> None:
+    """Name the parameters of a model, the reward's first."""
+    constraints = [f"cost {name}" for name in model.coords.get("constraint", ())]
+    model.add_coords({"parameter": ["reward", *constraints]})
+
+
 def add_reference(model: pm.Model, reference: Reference) -> None:
     """Put a reference into the model of the context."""
     data = reference_data(model, reference)
-    constraints = [f"cost {name}" for name in model.coords.get("constraint", ())]
-    axes = np.arange(reference.mean.shape[1])
-    model.add_coords({"parameter": ["reward", *constraints], "axis": axes})
+    add_blocks(model)
+    model.add_coords({"axis": np.arange(reference.mean.shape[1])})
     pm.Data("reference_mean", data["reference_mean"], dims=("parameter", "feature"))
     pm.Data("reference_root", data["reference_root"], dims=("parameter", "feature", "axis"))
     pm.Data("reference_log_scale", data["reference_log_scale"])
@@ -112,7 +118,7 @@ def add_reference(model: pm.Model, reference: Reference) -> None:
 def reference_data(model: pm.Model, reference: Reference) -> dict[str, Any]:
     """A reference as the data of the model, by their names."""
     if not isinstance(reference, Reference):
-        raise ValueError(f"reference: expected a Reference, got {type(reference).__name__}")
+        raise TypeError(f"reference: expected a Reference, got {type(reference).__name__}")
     shape = (1 + len(model.coords.get("constraint", ())), len(model.coords["feature"]))
     if reference.mean.shape != shape:
         raise ValueError(

@@ -335,3 +335,12 @@ def bare_numbers(result):
     clauses = re.split(r"; |\. ", result)
     doubtful = " ".join(clause for clause in clauses if "exact" not in clause)
     return re.findall(rf"(?<!\w){NUMBER}", doubtful)
+
+
+def files(folder):
+    """Every file of a folder and its content."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

@@ -45,7 +45,7 @@ def _logistic(times: Iterable[int]) -> None:
     history = History(instance.problem, arms, *pulls)
     model = models.logistic(history.first(FIRST))
     for pulled in times:
-        models.observe(model, history.first(pulled))
+        models.set_data(model, history.first(pulled))
         log_error(model, Alternative(instance.problem, instance.best), draws=5000)
 
 

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
-from bayes_feasible._draws import block_noise, unrestricted
+from bayes_feasible._draws import block_noise, parameter_names, stack_blocks, unrestricted
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.calibration.prior_predictive import (
     Maker,
@@ -135,7 +134,7 @@ def alternative_ranks(
     calibrated: 11 quantities are as they should be (a right sampler passes with probability 0.999)
     """
     alternative = Alternative(problem, candidate)
-    arms = _check.indices("arms", arms, len(problem.arms), "arm")
+    arms = _check.arms(problem, arms)
     if options and not isinstance(sampler, str):
         raise ValueError(f"{next(iter(options))}: only a sampler given by its name has options")
     drawn_by = _sampler(sampler, **options) if isinstance(sampler, str) else sampler
@@ -149,9 +148,10 @@ def alternative_ranks(
         drawn = _blocks(dataset, draws)
         own = _quantities(posterior, truth[np.newaxis])[0]
         rows.append(_ranks(own, _quantities(posterior, drawn), rng))
-        true_events.append(_inside(alternative, truth[np.newaxis])[0])
-        shares.append(_inside(alternative, drawn).mean(axis=0))
-        outside.append(1.0 - alternative.contains(drawn[:, 0], drawn[:, 1:]).mean())
+        true_events.append(alternative.events.contains(truth))
+        inside = alternative.events.contains(drawn)
+        shares.append(inside.mean(axis=0))
+        outside.append(1.0 - inside.any(axis=1).mean())
     names = [*_plain_names(problem), "posterior density"]
     both = ("replication", "event")
     return _labelled(np.array(rows), names, draws).assign(
@@ -259,7 +259,7 @@ def model_ranks(
 
     if name not in NOISE:
         raise ValueError(f"name: expected one of {', '.join(NOISE)}, got {name!r}")
-    arms = _check.indices("arms", arms, len(problem.arms), "arm")
+    arms = _check.arms(problem, arms)
     drawn_by = _nuts if sampler is None else sampler
     rng = np.random.default_rng([seed, 0x5BC])
     learns = name == "unknown_noise"
@@ -274,7 +274,7 @@ def model_ranks(
         if model is None:
             model = getattr(models, name)(history)
         else:
-            models.observe(model, history)
+            models.set_data(model, history)
         dataset = drawn_by(model, draws, int(rng.integers(2**31)))
         drawn = _blocks(dataset, draws)
         scales = _thinned(_scales(dataset), draws) if learns else np.tile(scale, (draws, 1))
@@ -498,21 +498,15 @@ def _sampler(name: str, **options: Any) -> Sampler:
 
 
 def _nuts(model: Any, draws: int, seed: int) -> xr.Dataset:
-    from bayes_feasible.analysis.evidence.sampled import CHAINS, nuts
+    from bayes_feasible.analysis.samplers.mcmc import nuts
 
     names = ("theta_reward", "theta_cost", "reward_scale", "cost_scale")
-    kept = [name for name in names if name in model.named_vars]
-    return nuts(model, 4 * CHAINS * draws, 500, [seed], False, kept)[0]
+    return nuts(model, names, 4 * draws, 500, 4, [seed])[0]
 
 
 def _blocks(dataset: xr.Dataset, number: int) -> Array:
     """Draws of a Dataset as one array (draw, block, feature), thinned to a number."""
-    reward = dataset["theta_reward"].transpose("chain", "draw", "feature").values
-    parts = [reward[:, :, np.newaxis]]
-    if "theta_cost" in dataset:
-        cost = dataset["theta_cost"].transpose("chain", "draw", "constraint", "feature")
-        parts.append(cost.values)
-    together = np.concatenate(parts, axis=2)
+    together = stack_blocks(dataset)
     return _thinned(together.reshape(-1, *together.shape[2:]), number)
 
 
@@ -540,9 +534,7 @@ def _plain(problem: Problem, parameters: Array) -> Array:
 
 
 def _plain_names(problem: Problem) -> list[str]:
-    features = problem.coords["feature"]
-    owners = ["theta_reward", *(f"theta_cost {name}" for name in problem.coords["constraint"])]
-    names = [f"{owner}[{feature}]" for owner in owners for feature in features]
+    names = parameter_names(problem)
     kinds = ["reward", *(f"cost {name}" for name in problem.coords["constraint"])]
     return names + [f"{kind} of {problem.name(i)}" for kind in kinds
                     for i in range(len(problem.candidates))]  # fmt: skip
@@ -551,19 +543,10 @@ def _plain_names(problem: Problem) -> list[str]:
 def _quantities(posterior: Posterior, parameters: Array) -> Array:
     """What parameters are ranked by, (draw, quantity)."""
     problem = posterior.problem
-    centre = np.vstack([posterior.mean_reward, posterior.mean_cost])
+    centre = np.vstack([posterior.theta_reward, posterior.theta_cost])
     errors = (parameters - centre) / block_noise(problem)[:, np.newaxis]
     distance = np.einsum("dbf,fg,dbg->d", errors, posterior.precision, errors)
     return np.column_stack([_plain(problem, parameters), -0.5 * distance])
-
-
-def _inside(alternative: Alternative, parameters: Array) -> NDArray[np.bool_]:
-    """Which events contain the parameters, (draw, event)."""
-    values = np.einsum(
-        "ebf,dbf->deb", alternative.union.vectors, parameters[:, alternative.union.blocks]
-    )
-    unasked = np.isneginf(alternative.union.limits)
-    return np.all((values >= alternative.union.limits) | unasked, axis=2)
 
 
 def _ranks(truth: Array, draws: Array, rng: np.random.Generator) -> Array:

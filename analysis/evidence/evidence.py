@@ -1,7 +1,7 @@
 """The log-probability of a wrong recommendation, from a PyMC model alone.
 
 `Alternative.log_probability` is exact where the posterior is Gaussian. For any other model here
-are estimators that ask nothing but the model's log-density or PyMC's samplers. Each says how sure
+are estimators that use nothing but the model's log-density or PyMC's samplers. Each says how sure
 it is, and refuses to answer where its own diagnostic fails.
 
 >>> from bayes_feasible import Alternative, Posterior, instances, models
@@ -16,28 +16,21 @@ it is, and refuses to answer where its own diagnostic fails.
 True
 """
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pymc as pm
-import xarray as xr
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
-from bayes_feasible.alternative.alternative import Alternative, event_array
-from bayes_feasible.analysis.evidence import scales
-from bayes_feasible.analysis.evidence.density import Density, check, density
-from bayes_feasible.analysis.evidence.expansion import (
-    PRUNE,
-    HalfSpaces,
-    Mode,
-    Weighted,
-    event_modes,
-    fitted,
-    global_modes,
-    weigh,
-)
+from bayes_feasible.alternative.alternative import Alternative
+from bayes_feasible.analysis.evidence import sampled, scales
+from bayes_feasible.analysis.evidence.expansion import PRUNE, Weighted, fit, weigh, weigh_whole
+from bayes_feasible.analysis.evidence.result import Evidence, Refused, judge_weights
+from bayes_feasible.models.density import Density, density
+from bayes_feasible.models.laplace import Mode, event_modes, global_modes
+
+__all__ = ["Evidence", "Refused", "log_error"]
 
 METHODS: dict[str, tuple[str, ...]] = {
     "local": (),
@@ -47,77 +40,6 @@ METHODS: dict[str, tuple[str, ...]] = {
     "frequency": ("tune",),
 }
 LEAST_DRAWS = 1000  # fewer do not show the tail of the weights
-MOST_KHAT = 0.7
-LEAST_EFFICIENCY = 0.1  # of the draws that must count; k-hat alone can look fine with fewer
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """An estimate of the logarithm of a probability, and what speaks for it.
-
-    Attributes
-    ----------
-    value : float
-        Natural logarithm of the posterior probability of the alternative set.
-    standard_error : float
-        Of `value`.
-    method : str
-    names : list of str
-        The events of the alternative set.
-    log_probabilities : ndarray
-        Their log-probabilities.
-    diagnostics : dict of str to float
-        What the method judges itself by.
-    """
-
-    value: float
-    standard_error: float
-    method: str
-    names: list[str]
-    log_probabilities: Array
-    diagnostics: dict[str, float] = field(default_factory=dict)
-
-    def __float__(self) -> float:
-        return self.value
-
-    @property
-    def events(self) -> xr.DataArray:
-        """Log-probability of each event of the union, by its name."""
-        return event_array(self.names, self.log_probabilities)
-
-    @property
-    def likeliest(self) -> str:
-        """The name of the most probable event: the mistake to expect."""
-        return self.names[int(np.argmax(self.log_probabilities))] if self.names else "none"
-
-    def to_dataset(self) -> xr.Dataset:
-        """Value, standard error, diagnostics and the events, labelled."""
-        numbers = {"log_error": self.value, "standard_error": self.standard_error}
-        return xr.Dataset(
-            {**numbers, **self.diagnostics, "event_log_probability": self.events},
-            attrs={"method": self.method},
-        )
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name} {value:.3g}" for name, value in self.diagnostics.items())
-        return (
-            f"log-probability {self.value:.6g} (standard error {self.standard_error:.2g}) by "
-            f"{self.method}; likeliest: {self.likeliest}" + (f"; {shown}" if shown else "")
-        )
-
-
-class Refused(ValueError):
-    """An estimator's own diagnostic says that its answer cannot be trusted.
-
-    Attributes
-    ----------
-    evidence : Evidence
-        The answer that is not to be trusted, with its diagnostics.
-    """
-
-    def __init__(self, message: str, evidence: Evidence) -> None:
-        super().__init__(message)
-        self.evidence = evidence
 
 
 def log_error(
@@ -161,7 +83,7 @@ def log_error(
     Parameters
     ----------
     model : Model
-        A model of this package, without restriction. Data that `models.observe` swaps in are
+        A model of this package, without restriction. Data that `models.set_data` swaps in are
         seen without compiling anew.
     alternative : Alternative
         Of the candidate that is recommended.
@@ -198,19 +120,17 @@ def log_error(
     """
     if method not in METHODS:
         raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
-    check(model, alternative)
+    _check_model(model, alternative)
     draws = _check.count("draws", draws, least=LEAST_DRAWS)
     unknown = sorted(set(options) - set(METHODS[method]))
     if unknown:
         known = ", ".join(METHODS[method]) or "none"
         raise ValueError(f"{unknown[0]}: {method} has no such option; it has {known}")
-    if not HalfSpaces.of(alternative, density(model)).possible.size:
+    if not alternative.events.possible.size:
         nothing = np.full(len(alternative.events), -np.inf)
         return Evidence(-np.inf, 0.0, method, alternative.events.names, nothing)
     if method in ("local", "global"):
         return _by_expansion(model, alternative, method, draws, _check.generator("seed", seed))
-    from bayes_feasible.analysis.evidence import sampled
-
     seed = _check.count("seed", seed, least=0)
     estimate: dict[str, Any] = {
         "smc": sampled.by_smc,
@@ -242,7 +162,7 @@ def _by_expansion(
             found.value, found.standard_error, way, names, found.log_probabilities,
             {"efficiency": found.efficiency},
         )  # fmt: skip
-    whole = log_whole(functions, summits, draws, rng)
+    whole = weigh_whole(functions, summits, draws, rng)
     part, log_integrals = _union(functions, summits, alternative, method, draws, rng)
     if not (part.weighty and whole.weighty):
         raise Refused(
@@ -260,8 +180,8 @@ def _by_expansion(
             "efficiency_whole": whole.efficiency,
         },
     )  # fmt: skip
-    judge(evidence, "the alternative set", part)
-    judge(evidence, "the whole posterior", whole)
+    judge_weights(evidence, "the alternative set", part)
+    judge_weights(evidence, "the whole posterior", whole)
     return evidence
 
 
@@ -274,55 +194,38 @@ def _union(
     rng: np.random.Generator,
 ) -> tuple[Weighted, Array]:
     """Weighted draws of the union, and the logarithms of the integrals over the events."""
-    spaces = HalfSpaces.of(alternative, functions)
-    possible = spaces.possible
-    near = spaces.take(possible)
-    local = method == "local"
+    events, local = alternative.events, method == "local"
+    possible = events.possible
+    near = events.take(possible)
     found = event_modes(functions, near, summits) if local else [summits] * len(possible)
-    log_integrals = np.full(len(alternative.events), -np.inf)
-    log_integrals[possible] = fitted(found, near, wide=False)[1]
+    log_integrals = np.full(len(events), -np.inf)
+    log_integrals[possible] = fit(functions, found, near, wide=False)[1]
     kept = np.flatnonzero(log_integrals[possible] > log_integrals.max() - PRUNE)
     near = near.take(kept)
-    proposals, _ = fitted([found[i] for i in kept], near, wide=local)
+    proposals, _ = fit(functions, [found[i] for i in kept], near, wide=local)
     part = weigh(functions, near, proposals, draws, rng)
     log_integrals[possible[kept]] = [part.log_integral(i) for i in range(len(kept))]
     return part, log_integrals
 
 
-def log_whole(
-    functions: Density, summits: list[Mode], draws: int, rng: np.random.Generator
-) -> Weighted:
-    """Weighted draws of the whole posterior: their integral is the density of the data."""
-    everywhere = HalfSpaces.everywhere(functions.size)
-    proposals, _ = fitted([summits], everywhere, wide=True)
-    return weigh(functions, everywhere, proposals, draws, rng)
-
-
-def event_log_masses(model: pm.Model, alternative: Alternative) -> Array:
-    """What the expansions alone say of the log-probabilities of the events."""
-    functions = density(model)
-    summits = global_modes(functions)
-    spaces = HalfSpaces.of(alternative, functions)
-    everywhere = HalfSpaces.everywhere(functions.size)
-    result = np.full(len(alternative.events), -np.inf)
-    near = spaces.take(spaces.possible)
-    found = event_modes(functions, near, summits)
-    whole = fitted([summits], everywhere, wide=False)[1]
-    result[spaces.possible] = fitted(found, near, wide=False)[1] - whole
-    return result
-
-
-def judge(evidence: Evidence, what: str, drawn: Weighted) -> None:
-    """Refuse an answer whose weights cannot carry it."""
-    if not drawn.efficiency >= LEAST_EFFICIENCY:
-        raise Refused(
-            f"{evidence.method}: only {100 * drawn.efficiency:.2g} % of the draws of {what} count, "
-            f"{100 * LEAST_EFFICIENCY:g} % will do (their Pareto k-hat is {drawn.khat:.2f})",
-            evidence,
-        )
-    if not drawn.khat < MOST_KHAT:
-        raise Refused(
-            f"{evidence.method}: the weights of {what} have tails too heavy for an average "
-            f"(Pareto k-hat {drawn.khat:.2f}, at most {MOST_KHAT} will do)",
-            evidence,
-        )
+def _check_model(model: pm.Model, alternative: Alternative) -> None:
+    """That the model is a plain one, with the parameters of the alternative's problem."""
+    if not isinstance(alternative, Alternative):
+        raise TypeError(f"alternative: expected an Alternative, got {type(alternative).__name__}")
+    if not isinstance(model, pm.Model):
+        raise TypeError(f"model: expected a pm.Model, got {type(model).__name__}")
+    features, constraints = alternative.problem.arms.shape[1], alternative.problem.thresholds.size
+    shapes: dict[str, tuple[int, ...]] = {"theta_reward": (features,)}
+    if constraints:
+        shapes["theta_cost"] = (constraints, features)
+    plain = {rv.name for rv in model.free_RVs if model.rvs_to_transforms[rv] is None}
+    for name in shapes:
+        if name not in plain:
+            raise ValueError(f"model: expected a free variable `{name}`, not transformed")
+    restricted = [name for name in ("hard", "smooth", "graded") if name in model.named_vars]
+    if restricted:
+        raise ValueError(f"model: it is already restricted by the potential `{restricted[0]}`")
+    places = density(model).places
+    for name, shape in shapes.items():
+        if places[name].shape != shape:
+            raise ValueError(f"model: expected {name} of shape {shape}, got {places[name].shape}")

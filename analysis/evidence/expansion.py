@@ -1,11 +1,11 @@
-"""Gaussians fitted to a log-density at its mode within an event, and draws from their mixture."""
+"""Gaussians fitted to a log-density at its modes within events, and draws from their mixture."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import pymc as pm
 from arviz_stats.base import array_stats
 from numpy.typing import NDArray
 from scipy.linalg import qr
@@ -13,169 +13,17 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.analysis.evidence.density import Density
+from bayes_feasible.alternative.events import Events
+from bayes_feasible.models.density import Density, density
+from bayes_feasible.models.laplace import Mode, event_modes, global_modes, inverse_root
+from bayes_feasible.models.reference import LOG_2PI
 
-LOG_2PI = float(np.log(2.0 * np.pi))
-STEPS = 100  # of Newton's method; a dozen is usual
-HALVINGS = 30
-SWEEPS = 60  # over the half-spaces of an event; one is enough where they do not interact
-SETTLED = 1e-10  # what a step may still gain, in nats
-STARTS = 4  # for the global mode: a log-density need not be concave
-START_SPREAD = 3.0  # standard deviations between them
-APART = 1e-2  # modes that are less standard deviations apart are one
 WIDE = 3.0  # variance of a second Gaussian beside each: it bounds weights that grow outwards
 WIDE_SHARE = 0.1  # of the draws
 EVEN_SHARE = 0.1  # of the draws, shared out evenly over the events
 PRUNE = 40.0  # an event e^-40 as probable as another is left out
 UNTIED = 1e-12  # correlation of half-spaces that is none
 FEWEST = 8  # draws from a Gaussian, so that their spread is known
-
-
-class HalfSpaces(NamedTuple):
-    """Events: `normals @ x >= limits` in the coordinates of a density.
-
-    A row of zeros with the limit -inf asks nothing.
-    """
-
-    normals: Array  # (event, row, coordinate)
-    limits: Array  # (event, row)
-
-    @classmethod
-    def of(cls, alternative: Alternative, density: Density) -> "HalfSpaces":
-        """The events of an alternative set."""
-        asked = np.isfinite(alternative.union.limits)
-        normals = np.zeros((*asked.shape, density.size))
-        for row, block in enumerate(alternative.union.blocks):
-            normals[:, row, density.parameters[block]] = alternative.union.vectors[:, row]
-        normals[~asked] = 0.0
-        return cls(normals, alternative.union.limits)
-
-    @classmethod
-    def everywhere(cls, size: int) -> "HalfSpaces":
-        """One event that asks nothing."""
-        return cls(np.zeros((1, 0, size)), np.zeros((1, 0)))
-
-    @property
-    def possible(self) -> NDArray[np.int64]:
-        """The events that can happen."""
-        return np.flatnonzero(~np.isposinf(self.limits).any(axis=1))
-
-    def take(self, events: Sequence[int] | NDArray[np.int64]) -> "HalfSpaces":
-        """Only these events, in this order."""
-        return HalfSpaces(self.normals[events], self.limits[events])
-
-    def rows(self, event: int) -> tuple[Array, Array]:
-        """What the event asks: normals (row, coordinate) and limits (row,)."""
-        asked = self.limits[event] > -np.inf
-        return self.normals[event, asked], self.limits[event, asked]
-
-    def contain(self, points: Array) -> NDArray[np.bool_]:
-        """Which events contain each point, over (point, event)."""
-        columns = [np.ones(len(points), dtype=bool) for _ in self.limits]
-        for event, column in enumerate(columns):
-            normals, limits = self.rows(event)
-            column &= np.all(points @ normals.T >= limits, axis=1)
-        return np.column_stack(columns)
-
-
-@dataclass(frozen=True)
-class Mode:
-    """A point with the value, slope and curvature of a log-density there."""
-
-    at: Array
-    value: float
-    slope: Array
-    curvature: Array
-
-
-def global_modes(density: Density) -> list[Mode]:
-    """The modes of a log-density that a few starts lead to, highest first."""
-    everywhere = HalfSpaces.everywhere(density.size)
-    [first] = modes(density, density.start[np.newaxis], everywhere)
-    if not np.isfinite(first.value):
-        raise ValueError("model: Newton's method finds no point where its log-density is finite")
-    spread = START_SPREAD * np.random.default_rng(0).standard_normal((STARTS - 1, density.size))
-    starts = first.at + spread @ _inverse_root(first.curvature).T
-    alone = everywhere.take([0] * len(starts))
-    return _distinct([first, *modes(density, starts, alone)])
-
-
-def event_modes(density: Density, spaces: HalfSpaces, summits: list[Mode]) -> list[list[Mode]]:
-    """The modes within each event that the global modes lead to, highest first."""
-    events, tops = len(spaces.limits), len(summits)
-    chosen = np.repeat(np.arange(events), tops)
-    starts = np.array([summit.at for summit in summits] * events).reshape(-1, density.size)
-    inverses = np.array([_inverse(summit.curvature) for summit in summits] * events)
-    pairs = spaces.take(chosen)
-    found = modes(density, _project(starts, inverses, pairs), pairs)
-    return [_distinct(found[e * tops : (e + 1) * tops]) for e in range(events)]
-
-
-def modes(density: Density, starts: Array, spaces: HalfSpaces) -> list[Mode]:
-    """The mode within each event from a start inside it, for all events at once.
-
-    Newton's method: the parabola at a point is maximised within the half-spaces, and the step
-    towards there is halved until the log-density has risen by enough.
-    """
-    at, value = starts.copy(), density.value(starts)
-    active = np.arange(len(at))
-    for _ in range(STEPS):
-        here = at[active]
-        slope, curvature = density.bends(here)
-        inverse = np.array([_inverse(one) for one in curvature])
-        centre = here + np.einsum("eij,ej->ei", inverse, slope)
-        step = _project(centre, inverse, spaces.take(active)) - here
-        gain = np.einsum("ei,ei->e", slope, step)
-        moving = gain > SETTLED
-        active, step, gain = active[moving], step[moving], gain[moving]
-        active = active[_climb(density, at, value, active, step, gain)]
-        if not active.size:
-            break
-    slope, curvature = density.bends(at)
-    return [Mode(*parts) for parts in zip(at, value, slope, curvature, strict=True)]
-
-
-def _climb(
-    density: Density, at: Array, value: Array, active: Array, step: Array, gain: Array
-) -> NDArray[np.bool_]:
-    """Move along the steps, halved where need be; says which have moved."""
-    moved = np.zeros(len(active), dtype=bool)
-    length = 1.0
-    for _ in range(HALVINGS):
-        left = np.flatnonzero(~moved)
-        if not left.size:
-            break
-        there = at[active[left]] + length * step[left]
-        reached = density.value(there)
-        good = reached >= value[active[left]] + 1e-4 * length * gain[left]
-        at[active[left[good]]], value[active[left[good]]] = there[good], reached[good]
-        moved[left[good]] = True
-        length *= 0.5
-    return moved
-
-
-def _project(points: Array, inverses: Array, spaces: HalfSpaces) -> Array:
-    """The nearest point of each event, in the metric whose inverse is given.
-
-    With multipliers `m >= 0` of the half-spaces it is `x + C A' m`; Gauss and Seidel's sweeps find
-    them, in one where the half-spaces do not interact.
-    """
-    normals, limits = spaces
-    toward = np.einsum("eij,erj->eri", inverses, normals)
-    cross = np.einsum("eri,eqi->erq", toward, normals)
-    asked = limits > -np.inf
-    lack = np.where(asked, limits, 0.0) - np.einsum("eri,ei->er", normals, points)
-    multipliers = np.zeros(limits.shape)
-    for _ in range(SWEEPS):
-        before = multipliers.copy()
-        for row in range(limits.shape[1]):
-            size = np.where(asked[:, row], cross[:, row, row], 1.0)
-            rest = lack[:, row] - np.einsum("eq,eq->e", cross[:, row], multipliers)
-            raised = np.maximum(multipliers[:, row] + rest / size, 0.0)
-            multipliers[:, row] = np.where(asked[:, row], raised, 0.0)
-        if np.allclose(before, multipliers, rtol=1e-13, atol=0.0):
-            break
-    return points + np.einsum("er,eri->ei", multipliers, toward)
 
 
 class Gaussian:
@@ -194,7 +42,7 @@ class Gaussian:
     """
 
     def __init__(self, mode: Mode, normals: Array, limits: Array, width: float = 1.0) -> None:
-        root = np.sqrt(width) * _inverse_root(mode.curvature)
+        root = np.sqrt(width) * inverse_root(mode.curvature)
         pull = root.T @ mode.slope
         self.centre = mode.at + root @ pull
         self.normals, self.limits = normals, limits
@@ -289,14 +137,17 @@ class Proposal(NamedTuple):
     share: float
 
 
-def fitted(
-    found: list[list[Mode]], spaces: HalfSpaces, *, wide: bool
+def fit(
+    density: Density, found: list[list[Mode]], events: Events, *, wide: bool
 ) -> tuple[list[Proposal], Array]:
     """Gaussians at the modes of each event, and the log-masses of the events by them.
 
     With `wide`, a wider Gaussian stands beside each.
     """
-    narrow = [[Gaussian(mode, *spaces.rows(e)) for mode in some] for e, some in enumerate(found)]
+    normals, limits = density.normals(events), events.limits
+    asked = limits > -np.inf
+    rows = [(normals[e, asked[e]], limits[e, asked[e]]) for e in range(len(events))]
+    narrow = [[Gaussian(mode, *rows[e]) for mode in some] for e, some in enumerate(found)]
     masses = [np.array([one.log_mass for one in some]) for some in narrow]
     log_masses = np.array([logsumexp(some) for some in masses])
     shares = np.exp(log_masses - logsumexp(log_masses))
@@ -308,14 +159,14 @@ def fitted(
         for mode, one, part in zip(some, narrow[event], parts, strict=True):
             proposals.append(Proposal(event, one, (1.0 - wider) * part))
             if wide:
-                beside = Gaussian(mode, *spaces.rows(event), WIDE)
+                beside = Gaussian(mode, *rows[event], WIDE)
                 proposals.append(Proposal(event, beside, wider * part))
     return proposals, log_masses
 
 
 def weigh(
     density: Density,
-    spaces: HalfSpaces,
+    events: Events,
     proposals: list[Proposal],
     draws: int,
     rng: np.random.Generator,
@@ -328,7 +179,7 @@ def weigh(
     counts = np.array([max(round(draws * one.share), FEWEST) for one in proposals])
     drawn = [one.gaussian.draw(count, rng) for one, count in zip(proposals, counts, strict=True)]
     points = np.concatenate(drawn)
-    inside = spaces.contain(points)
+    inside = events.contains(density.blocks(points))
     total = len(points)
     log_mixture = np.full(total, -np.inf)
     for one, count in zip(proposals, counts, strict=True):
@@ -341,28 +192,22 @@ def weigh(
     return Weighted(log_weights, np.repeat(np.arange(len(counts)), counts), inside)
 
 
-def _distinct(found: list[Mode]) -> list[Mode]:
-    """Modes less those that repeat another, highest first; never none."""
-    kept: list[Mode] = []
-    for mode in sorted(found, key=lambda mode: -mode.value):
-        apart = [(mode.at - other.at) @ other.curvature @ (mode.at - other.at) for other in kept]
-        if not apart or (np.isfinite(mode.value) and min(apart) > APART**2):
-            kept.append(mode)
-    return kept
+def weigh_whole(
+    functions: Density, summits: list[Mode], draws: int, rng: np.random.Generator
+) -> Weighted:
+    """Weighted draws of the whole posterior: their integral is the density of the data."""
+    everywhere = functions.everywhere()
+    proposals, _ = fit(functions, [summits], everywhere, wide=True)
+    return weigh(functions, everywhere, proposals, draws, rng)
 
 
-def _positive(curvature: Array) -> tuple[Array, Array]:
-    """Eigenvalues, made positive where the log-density curves upwards, and eigenvectors."""
-    values, axes = np.linalg.eigh(curvature)
-    size = np.abs(values)
-    return np.maximum(size, 1e-14 * size.max(initial=0.0) + np.finfo(float).tiny), axes
-
-
-def _inverse(curvature: Array) -> Array:
-    values, axes = _positive(curvature)
-    return (axes / values) @ axes.T
-
-
-def _inverse_root(curvature: Array) -> Array:
-    values, axes = _positive(curvature)
-    return axes / np.sqrt(values)
+def event_log_masses(model: pm.Model, alternative: Alternative) -> Array:
+    """What the expansions alone say of the log-probabilities of the events."""
+    functions, events = density(model), alternative.events
+    summits = global_modes(functions)
+    result = np.full(len(events), -np.inf)
+    near = events.take(events.possible)
+    found = event_modes(functions, near, summits)
+    whole = fit(functions, [summits], functions.everywhere(), wide=False)[1]
+    result[events.possible] = fit(functions, found, near, wide=False)[1] - whole
+    return result

@@ -6,6 +6,7 @@ distance to the half-space in standard deviations. Far out such an event happens
 was larger than believed: neither a Gaussian nor draws of the scale reach there, but a grid does.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +15,12 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.analysis.evidence.density import Density
-from bayes_feasible.analysis.evidence.expansion import FEWEST, LOG_2PI, PRUNE, Mode
+from bayes_feasible.alternative.events import Events
+from bayes_feasible.alternative.union import mean_share
+from bayes_feasible.analysis.evidence.expansion import PRUNE
+from bayes_feasible.models.density import Density
+from bayes_feasible.models.laplace import Mode
+from bayes_feasible.models.reference import LOG_2PI
 
 NEGLIGIBLE = 40.0  # the grid ends where the density has fallen by e^-40
 SPACING = 0.4  # in standard deviations; for smooth densities on the line this is exact to 1e-20
@@ -147,7 +152,7 @@ def _given_scales(density: Density, mode: Mode, block: int, coordinate: int, nod
     place = density.parameters[block]
     points = np.tile(mode.at, (len(nodes), 1))
     points[:, coordinate] = nodes
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # told below
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # refused below
         slope, curvature = density.bends(points)
     slope, curvature = slope[:, place], curvature[:, place[:, np.newaxis], place]
     if not np.all(np.abs(curvature) < 1.0 / TINIEST):
@@ -213,54 +218,42 @@ def measure(
     That of each event is exact to rounding; the union is their sum times the mean of one over the
     number of events that contain a draw from them.
     """
-    blocks, vectors, limits = (
-        alternative.union.blocks,
-        alternative.union.vectors,
-        alternative.union.limits,
-    )
-    log_probabilities = np.where(np.isposinf(limits).any(axis=1), -np.inf, 0.0)
-    possible = np.flatnonzero(np.isfinite(log_probabilities))
-    grids = [
-        grid(density, mode, block, scales[block], vectors[possible, row], limits[possible, row])
-        for row, block in enumerate(blocks)
-    ]
-    for event in possible:
-        asked = zip(grids, vectors[event], limits[event], strict=True)
+    events = alternative.events
+    possible, near = events.possible, events.take(events.possible)
+    asked = np.flatnonzero(np.any(near.limits > -np.inf, axis=0))
+    grids = {
+        b: grid(density, mode, b, scales[b], near.vectors[:, b], near.limits[:, b])
+        for b in asked.tolist()
+    }
+    log_probabilities = np.full(len(events), -np.inf)
+    for event, vectors, limits in zip(possible, near.vectors, near.limits, strict=True):
         log_probabilities[event] = sum(
-            logsumexp(one.tilted(vector, limit)) for one, vector, limit in asked
+            logsumexp(one.tilted(vectors[b], limits[b])) for b, one in grids.items()
         )
-    top = log_probabilities.max(initial=-np.inf)
-    kept = possible[log_probabilities[possible] > top - PRUNE]
-    share, error, efficiency = _mean_share(
-        grids, vectors[kept], limits[kept], log_probabilities[kept], draws, rng
-    )
-    value = float(logsumexp(log_probabilities)) + np.log(share)
-    return Measured(min(float(value), 0.0), error / share, log_probabilities, efficiency)
+    kept = np.flatnonzero(log_probabilities > log_probabilities.max() - PRUNE)
+    near = events.take(kept)
+
+    def count(chosen: NDArray[np.int64]) -> Array:
+        return np.concatenate(
+            [
+                _count_events(grids, near, event, number, rng)
+                for event, number in zip(*np.unique(chosen, return_counts=True), strict=True)
+            ]
+        )
+
+    share = mean_share(count, log_probabilities[kept], rng, draws)
+    value = min(float(logsumexp(log_probabilities[kept])) + math.log(share.value), 0.0)
+    error = share.standard_error / share.value
+    return Measured(value, error, log_probabilities, share.efficiency)
 
 
-def _mean_share(
-    grids: list[Grid],
-    vectors: Array,
-    limits: Array,
-    log_probabilities: Array,
-    draws: int,
-    rng: np.random.Generator,
-) -> tuple[float, float, float]:
-    """Mean of 1/N over the mixture of the events, its standard error, and the efficiency."""
-    if len(limits) == 1:
-        return 1.0, 0.0, 1.0
-    shares = np.exp(log_probabilities - logsumexp(log_probabilities))
-    total, variance, square = 0.0, 0.0, 0.0
-    for event, share in enumerate(shares):
-        number = max(round(draws * share), FEWEST)
-        inside = np.ones((number, len(limits)), dtype=bool)
-        for row, one in enumerate(grids):
-            theta = one.draw(vectors[event, row], limits[event, row], number, rng)
-            inside &= theta @ vectors[:, row].T >= limits[:, row]
-        inside[:, event] = True
-        part = 1.0 / inside.sum(axis=1)
-        total += share * part.mean()
-        square += share * np.mean(part**2)
-        unseen = 0.5 / number  # an overlap of two that no draw has shown
-        variance += share**2 * (part.var() / number + unseen**2)
-    return total, float(np.sqrt(variance)), total**2 / square
+def _count_events(
+    grids: dict[int, Grid], events: Events, event: int, draws: int, rng: np.random.Generator
+) -> Array:
+    """For draws given one event, how many events contain them."""
+    theta = np.zeros((draws, *events.vectors.shape[1:]))
+    for b, one in grids.items():
+        theta[:, b] = one.draw(events.vectors[event, b], events.limits[event, b], draws, rng)
+    inside = events.contains(theta)
+    inside[:, event] = True  # its own event counts without asking
+    return inside.sum(axis=1).astype(float)

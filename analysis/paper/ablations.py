@@ -13,7 +13,7 @@ from bayes_feasible.analysis.paper import figures
 from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.compare import (
     AT_END,
-    Criterion,
+    EFFICIENCY,
     difference,
     estimate,
     estimate_of,
@@ -31,7 +31,6 @@ ALPHA = 0.1
 TIMES = (100, 500, 1000, 2000)
 ETAS = (0.1, 0.3, 3.0, 10.0)
 EXPONENTS = (0.1, 0.5, 1.0)
-EFFICIENCY = Criterion("efficiency", "efficiency")
 MEASURES = (*AT_END, EFFICIENCY)
 CUMULATIVE, FROZEN, OVERWRITTEN = "cumulative", "printed: frozen", "printed: mixture overwrites"
 EXACT = "exact draws"
@@ -71,7 +70,7 @@ def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Experiment
 
 
 def pieces(repetitions: int, times: tuple[int, ...] = TIMES, short: int = SHORT) -> list[Piece]:
-    """What is not a `Experiment`: the recommendation rules, and PyMC's samplers inside the rule."""
+    """Cut what is no `Experiment`: the recommendation rules, and PyMC's samplers in the rule."""
     chains = max(FEWEST, round(CHAINED * repetitions))
     return [
         cut(
@@ -131,33 +130,30 @@ def samplers(repetitions: int, rounds: int) -> xr.Dataset:
     return xr.concat(by_rule, "rule").assign(seconds=(("rule", "batch"), times))
 
 
-def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
-    """One row for each choice that the paper makes or leaves open."""
-    eta, exploration = data["ablation_eta"], data["ablation_exploration"]
+def claims(data: Mapping[str, xr.Dataset]) -> list[Claim]:
+    """Make a row for each choice that the paper makes or leaves open."""
+    exploration = data["ablation_exploration"]
+    own, ones = (
+        exploration.sel(rule=[r for r in exploration.rule.values if ("η" in r) == at_one])
+        for at_one in (False, True)
+    )
+    line, good = "Algorithm 1, line 5", "Exploration t^(-1/4) is a good choice, at"
+    rows = (
+        (data["ablation_eta"], "paper's η", "The paper's η is a good choice",
+         "Section 3, min-learner"),
+        (own, "t^-0.25", f"{good} the paper's η", line),
+        (ones, "t^-0.25 (η = 1)", f"{good} η = 1", line),
+        (data["ablation_adahedge"], FROZEN, "AdaHedge works as printed",
+         "Algorithm 1, lines 2, 14 and 22"),
+    )  # fmt: skip
     return [
-        _variants(
-            eta, "paper's η", "The paper's η is a good choice", "Section 3, min-learner", command
-        ),
-        _variants(
-            exploration.sel(rule=[r for r in exploration.rule.values if "η" not in r]),
-            "t^-0.25", "Exploration t^(-1/4) is a good choice, at the paper's η",
-            "Algorithm 1, line 5", command,
-        ),
-        _variants(
-            exploration.sel(rule=[r for r in exploration.rule.values if "η" in r]),
-            "t^-0.25 (η = 1)", "Exploration t^(-1/4) is a good choice, at η = 1",
-            "Algorithm 1, line 5", command,
-        ),
-        _variants(
-            data["ablation_adahedge"], FROZEN, "AdaHedge works as printed",
-            "Algorithm 1, lines 2, 14 and 22", command,
-        ),
-        _sampler(data["ablation_sampler"], command),
-        *_answers(data["ablation_recommendation"], command),
-    ]  # fmt: skip
+        *(_variants(*row) for row in rows),
+        _sampler(data["ablation_sampler"]),
+        *_answers(data["ablation_recommendation"]),
+    ]
 
 
-def _variants(data: xr.Dataset, chosen: str, name: str, where: str, command: str) -> Claim:
+def _variants(data: xr.Dataset, chosen: str, name: str, where: str) -> Claim:
     """The choice of the paper against the others; it holds if none is clearly better."""
     rules = [str(rule) for rule in data.rule.values]
     values = [
@@ -180,11 +176,10 @@ def _variants(data: xr.Dataset, chosen: str, name: str, where: str, command: str
         + f". Minus {chosen}: " + ", ".join(parts),
         f"does not hold: clearly better are {'; '.join(better)}"
         if better else "holds: no variant is clearly better",
-        command,
     )  # fmt: skip
 
 
-def _sampler(data: xr.Dataset, command: str) -> Claim:
+def _sampler(data: xr.Dataset) -> Claim:
     """Exact draws against those of Markov chains, replicate by replicate on the same noise."""
     parts, apart = [], []
     for measure in MEASURES:
@@ -206,11 +201,10 @@ def _sampler(data: xr.Dataset, command: str) -> Claim:
         "; ".join(parts) + f"; processor time over that with exact draws: {', '.join(slower)}",
         f"does not hold: {', '.join(apart)}" if apart else
         "holds as far as so few repetitions can tell: no clear difference but in time",
-        command,
     )  # fmt: skip
 
 
-def _answers(data: xr.Dataset, command: str) -> list[Claim]:
+def _answers(data: xr.Dataset) -> list[Claim]:
     """One draw against the means and the most probable, for the same pulls."""
     rows, last = [], data.isel(time=-1)
     for better in ANSWERS[1:]:
@@ -236,7 +230,6 @@ def _answers(data: xr.Dataset, command: str) -> list[Claim]:
                 "; ".join(parts),
                 "holds: no clear difference" if not worse else
                 f"does not hold: the draw is clearly worse for {worse} of {len(parts)} rules",
-                command,
             )
         )  # fmt: skip
     return rows
@@ -244,8 +237,7 @@ def _answers(data: xr.Dataset, command: str) -> list[Claim]:
 
 def pictures(data: Mapping[str, xr.Dataset]) -> dict[str, Figure]:
     """All variants at the end."""
-    names = {"η": "ablation_eta", "exploration": "ablation_exploration",
-             "AdaHedge": "ablation_adahedge"}  # fmt: skip
-    shown = {label: data[name] for label, name in names.items()}
+    names = ("η", "eta"), ("exploration", "exploration"), ("AdaHedge", "adahedge")
+    shown = {label: data[f"ablation_{name}"] for label, name in names}
     last = int(shown["η"].time[-1])
     return {"ablations": figures.ablation(shown, f"End of Optimism, α = {ALPHA}, T = {last}")}

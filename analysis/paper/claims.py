@@ -4,10 +4,10 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bayes_feasible.files.atomic import replaced
+from bayes_feasible.files.atomic import write_bytes
 
 NOTE = """\
 A number after ± is one standard error. Rules meet the same noise, so differences between rules
@@ -48,7 +48,7 @@ class Claim:
     verdict : str
         Starts with "holds", "holds in part", "does not hold" or "cannot be told"; then why.
     command : str
-        What to type to get the numbers again.
+        What to type to get the numbers again; the report fills it in.
     """
 
     name: str
@@ -56,17 +56,18 @@ class Claim:
     what: str
     result: str
     verdict: str
-    command: str
+    command: str = ""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not isinstance(value, str) or not value.strip():
-                raise ValueError(f"{field.name}: expected some text, got {value!r}")
+        for field, value in asdict(self).items():
+            if not isinstance(value, str):
+                raise TypeError(f"{field}: expected text, got {value!r}")
+            if field != "command" and not value.strip():
+                raise ValueError(f"{field}: expected some text, got {value!r}")
 
 
 def markdown(claims: Iterable[Claim]) -> str:
-    """The table in Markdown."""
+    """Format the table in Markdown."""
     lines = [
         "| " + " | ".join(HEADINGS.values()) + " |",
         "|" + " --- |" * len(HEADINGS),
@@ -79,7 +80,7 @@ def markdown(claims: Iterable[Claim]) -> str:
 
 
 def comma_separated(claims: Iterable[Claim]) -> str:
-    """The table as comma-separated values."""
+    """Format the table as comma-separated values."""
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(HEADINGS), lineterminator="\n")
     writer.writeheader()
@@ -88,12 +89,12 @@ def comma_separated(claims: Iterable[Claim]) -> str:
 
 
 def to_json(claims: Iterable[Claim]) -> str:
-    """The table as a JSON list; `from_json` reads it."""
+    """Format the table as a JSON list; `from_json` reads it."""
     return json.dumps([asdict(claim) for claim in claims], indent=1, ensure_ascii=False) + "\n"
 
 
 def from_json(text: str) -> list[Claim]:
-    """The claims that `to_json` wrote."""
+    """Read the claims that `to_json` wrote."""
     return [Claim(**row) for row in json.loads(text)]
 
 
@@ -105,6 +106,5 @@ def write(claims: Sequence[Claim], folder: Path) -> list[Path]:
         "claims.json": to_json(claims),
     }
     for name, text in texts.items():
-        with replaced(folder / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_bytes(folder / name, text.encode())
     return [folder / name for name in texts]

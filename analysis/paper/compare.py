@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from bayes_feasible.analysis.paper.claims import Claim
+from bayes_feasible.analysis.paper.rule_sets import HEROES, RIVALS
 
 CLEAR = 3.0  # standard errors from which on a difference counts: false alarm 0.0027 each
 SMALL = 0.02  # an advantage in accuracy below which nobody would call a rule better
@@ -54,10 +55,8 @@ class Criterion(NamedTuple):
     whole_run: bool = False  # averaged over the rounds, instead of at the end
 
 
-AT_END = (
-    Criterion("one draw", "drawn"),
-    Criterion("the means", "correct"),
-)
+AT_END = (Criterion("one draw", "drawn"), Criterion("the means", "correct"))
+EFFICIENCY = Criterion("efficiency", "efficiency")
 CRITERIA = (*AT_END, Criterion("one draw over the run", "drawn", whole_run=True))
 
 
@@ -69,9 +68,8 @@ def estimate_of(values: np.ndarray) -> Estimate:
     change.
     """
     values = np.asarray(values, dtype=float)
-    error = float(values.std(ddof=1) / np.sqrt(values.size))
-    if np.all(values == values[0]):
-        error = 1 / values.size
+    same = np.all(values == values[0])
+    error = 1 / values.size if same else float(values.std(ddof=1) / np.sqrt(values.size))
     return Estimate(float(values.mean()), error)
 
 
@@ -198,15 +196,9 @@ def also_simple(data: xr.Dataset, hero: str, rivals: Sequence[str]) -> str:
 
 
 def contest_claims(
-    data: xr.Dataset,
-    heroes: Sequence[str],
-    rivals: Sequence[str],
-    name: str,
-    where: str,
-    what: str,
-    command: str,
-    note: str = "",
-) -> list[Claim]:
+    data: xr.Dataset, name: str, where: str, what: str, note: str = "", *,
+    heroes: Sequence[str] = HEROES, rivals: Sequence[str] = RIVALS,
+) -> list[Claim]:  # fmt: skip
     """Make a row for each hero against the rivals.
 
     "HERO" in the claim's name stands for the hero. All accuracies, and the note, are in the first
@@ -218,7 +210,7 @@ def contest_claims(
         extra = "" if rows else f"{accuracies(data)}{note}. "
         result = f"{extra}{contest.text()}"
         verdict = f"{contest.verdict()}. {also_simple(data, hero, rivals)}"
-        rows.append(Claim(name.replace("HERO", hero), where, what, result, verdict, command))
+        rows.append(Claim(name.replace("HERO", hero), where, what, result, verdict))
     return rows
 
 

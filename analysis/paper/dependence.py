@@ -9,6 +9,7 @@ import xarray as xr
 
 from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.compare import AT_END, Contest
+from bayes_feasible.analysis.paper.rule_sets import HEROES, RIVALS
 
 FACTORS = {"criterion": "the recommendation", "hero": "η", "instances": "averaging over instances"}
 
@@ -27,13 +28,9 @@ class Comparison(NamedTuple):
 def comparisons(
     data: Mapping[tuple[str, str], xr.Dataset], heroes: Sequence[str], rivals: Sequence[str]
 ) -> list[Comparison]:
-    """Every hero against every rival by both recommendations, on every Dataset.
+    """Compare every hero with every rival by both recommendations, on every Dataset.
 
-    Parameters
-    ----------
-    data : mapping of (setting, instances) to Dataset
-        Such as ("d = 2, K = 5", "average").
-    heroes, rivals : names of rules
+    The keys of the data are pairs of setting and instances, such as ("d = 2, K = 5", "average").
     """
     return [
         Comparison(setting, instances, hero, criterion, rival, standing)
@@ -66,12 +63,9 @@ def changes(found: Sequence[Comparison], factor: str) -> tuple[list[Comparison],
 
 
 def dependence_claim(
-    data: Mapping[tuple[str, str], xr.Dataset],
-    heroes: Sequence[str],
-    rivals: Sequence[str],
-    where: str,
-    command: str,
-) -> Claim:
+    data: Mapping[tuple[str, str], xr.Dataset], where: str, *,
+    heroes: Sequence[str] = HEROES, rivals: Sequence[str] = RIVALS,
+) -> Claim:  # fmt: skip
     """A row that says whether the outcomes depend on what the paper leaves open."""
     found = comparisons(data, heroes, rivals)
     parts, matters, turns = [], [], []
@@ -94,7 +88,6 @@ def dependence_claim(
         "paper's, 1) or only the instances (one, average) change",
         "ahead and behind by three standard errors. " + ". ".join(parts),
         _verdict(matters, turns),
-        command,
     )
 
 

@@ -8,25 +8,24 @@ from matplotlib.figure import Figure
 from bayes_feasible.analysis.paper import figures
 from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.compare import (
+    EFFICIENCY,
     Contest,
-    Criterion,
     contest_claims,
     estimate,
     size,
 )
 from bayes_feasible.analysis.paper.dependence import dependence_claim
-from bayes_feasible.analysis.paper.rule_sets import HEROES, PAPER_ETA, RIVALS, RULES, TIMES
+from bayes_feasible.analysis.paper.rule_sets import PAPER_ETA, RIVALS, RULES, TIMES
 from bayes_feasible.analysis.paper.runs import Experiment
 from bayes_feasible.instances import end_of_optimism
 
 ALPHAS = (0.1, 0.2, 0.3)
-EFFICIENCY = Criterion("efficiency", "efficiency")
 PAPER_REPETITIONS = 50
 MORE = 2  # times the repetitions of other settings: these runs are short, and the best known
 
 
 def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Experiment]:
-    """One for each angle."""
+    """Make one experiment for each angle."""
     return [
         Experiment(
             f"end_of_optimism_{alpha}", [end_of_optimism(alpha)], RULES, times, MORE * repetitions
@@ -35,29 +34,23 @@ def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Experiment
     ]
 
 
-def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
+def claims(data: Mapping[str, xr.Dataset]) -> list[Claim]:
     """BLFAIPS against its rivals for each angle; how near the optimum; what 50 runs can show."""
     rows: list[Claim] = []
     for alpha in ALPHAS:
         found = data[f"end_of_optimism_{alpha}"]
         rows += contest_claims(
             found,
-            HEROES,
-            RIVALS,
             f"HERO beats LinTS and Top-Two, even with optimal β (α = {alpha})",
             f"Section 6.1, figure for α = {alpha}",
             f"End of Optimism, α = {alpha}, T = {int(found.time[-1])}, {size(found)}, "
             "all rules on the same noise",
-            command,
         )
-    depends = dependence_claim(
-        {(f"α = {alpha}", "one instance"): data[f"end_of_optimism_{alpha}"] for alpha in ALPHAS},
-        HEROES, RIVALS, "Section 6.1", command,
-    )  # fmt: skip
-    return [*rows, depends, _near_optimum(data, command), _fifty(data, command)]
+    one = {(f"α = {alpha}", "one instance"): data[f"end_of_optimism_{alpha}"] for alpha in ALPHAS}
+    return [*rows, dependence_claim(one, "Section 6.1"), _near_optimum(data), _fifty(data)]
 
 
-def _near_optimum(data: Mapping[str, xr.Dataset], command: str) -> Claim:
+def _near_optimum(data: Mapping[str, xr.Dataset]) -> Claim:
     parts, short = [], []
     for alpha in ALPHAS:
         found = data[f"end_of_optimism_{alpha}"]
@@ -73,18 +66,18 @@ def _near_optimum(data: Mapping[str, xr.Dataset], command: str) -> Claim:
         f"{'does not hold yet' if max(short) < 0.9 else 'holds in part'} at this budget: the "
         f"theorem is about the limit; efficiency {min(short):.2f} to {max(short):.2f} with the "
         "paper's η",
-        command,
     )
 
 
-def _fifty(data: Mapping[str, xr.Dataset], command: str) -> Claim:
+def _fifty(data: Mapping[str, xr.Dataset]) -> Claim:
     """How large a difference has to be to show in 50 repetitions of right or wrong."""
     parts, hidden, total = [], 0, 0
     for alpha in ALPHAS:
         found = data[f"end_of_optimism_{alpha}"]
-        for criterion in Contest(found, PAPER_ETA, RIVALS).criteria[:2]:
+        contest = Contest(found, PAPER_ETA, RIVALS)
+        for criterion in contest.criteria[:2]:
             one = estimate(found, PAPER_ETA, criterion).value
-            for rival, gap in Contest(found, PAPER_ETA, RIVALS).differences(criterion).items():
+            for rival, gap in contest.differences(criterion).items():
                 other = estimate(found, rival, criterion).value
                 spread = (one * (1 - one) + other * (1 - other)) / PAPER_REPETITIONS
                 band = 2 * spread**0.5
@@ -103,7 +96,6 @@ def _fifty(data: Mapping[str, xr.Dataset], command: str) -> Claim:
         if not hidden
         else f"{'does not hold' if hidden == total else 'holds in part'}: {hidden} of {total} "
         "differences lie within the band that 50 repetitions leave",
-        command,
     )
 
 

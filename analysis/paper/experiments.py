@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from bayes_feasible.analysis.study.store import Store
 from bayes_feasible.files.atomic import replaced, write_bytes
 
 # In the order of the table. A part has `studies(repetitions)` or `pieces(repetitions)` or both,
-# and `claims(data, command)` and `pictures(data)` from the Datasets of these, by name.
+# and `claims(data)` and `pictures(data)` from the Datasets of these, by name.
 PARTS: dict[str, Any] = {
     "end_of_optimism": end_of_optimism,
     "random_ball": random_ball,
@@ -118,7 +119,7 @@ def conclude(part: Any, data: Mapping[str, xr.Dataset], folder: Path, command: s
         for kind in ("png", "svg"):
             with replaced(folder / f"{name}.{kind}") as temporary:
                 style.write(figure, temporary)
-    return list(part.claims(data, command))
+    return [replace(row, command=row.command or command) for row in part.claims(data)]
 
 
 def _stored(path: Path) -> list[Claim]:

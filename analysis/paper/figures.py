@@ -20,15 +20,9 @@ LOOK = dict(zip(RULES, LOOKS, strict=False))  # a rule looks the same in every f
 
 
 def accuracy(data: xr.Dataset, title: str, *, pulled: bool = False) -> Figure:
-    """Accuracy over time under both recommendations, with bands of two standard deviations.
+    """Draw accuracy over time under both recommendations, with bands of two standard deviations.
 
-    Parameters
-    ----------
-    data : Dataset
-        From `runs.run`.
-    title : str
-    pulled : bool
-        Whether to add the share of the pulls that are the best candidate.
+    `pulled` adds the share of the pulls that are the best candidate.
     """
     panels = [
         ("drawn", "(a) Recommended by one posterior draw"),
@@ -36,30 +30,28 @@ def accuracy(data: xr.Dataset, title: str, *, pulled: bool = False) -> Figure:
     ]
     if pulled:
         panels.append(("best_share", "(c) Share of the pulls that are the best film"))
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(4.6 * len(panels), 4.9), layout="constrained")
-        for axes, (measure, name) in zip(
-            figure.subplots(1, len(panels), sharey=True), panels, strict=True
-        ):
-            _curves(axes, units(data, measure))
-            axes.set(title=name, xlabel="t, number of pulls", ylim=(-0.02, 1.02))
-            axes.grid(alpha=0.25)
-        figure.axes[0].set_ylabel("share of runs that are right")
-        _legend(figure, figure.axes[0])
-        figure.suptitle(f"{title} (bands: ±2 standard deviations of the average)", fontsize=11)
-        return figure
+    title = f"{title} (bands: ±2 standard deviations of the average)"
+    size = (4.6 * len(panels), 4.9)
+    return _over_time(data, dict(panels), "share of runs that are right", title, size)
 
 
 def efficiency(data: xr.Dataset, title: str) -> Figure:
-    """Efficiency of the pulls over time: their smallest exponent over the optimal rate."""
+    """Draw the efficiency of the pulls over time: smallest exponent over the optimal rate."""
+    return _over_time(data, {"efficiency": ""}, "efficiency", title, (6.4, 5))
+
+
+def _over_time(
+    data: xr.Dataset, panels: Mapping[str, str], ylabel: str, title: str, size: tuple[float, float]
+) -> Figure:
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(6.4, 5), layout="constrained")
-        axes = figure.subplots()
-        _curves(axes, units(data, "efficiency"))
-        axes.set(xlabel="t, number of pulls", ylabel="efficiency", ylim=(-0.02, 1.02))
-        axes.grid(alpha=0.25)
-        _legend(figure, axes)
-        figure.suptitle(title, fontsize=11)
+        figure = Figure(figsize=size, layout="constrained")
+        row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for axes, (measure, name) in zip(row, panels.items(), strict=True):
+            _curves(axes, units(data, measure))
+            axes.set(title=name, xlabel="t, number of pulls", ylim=(-0.02, 1.02))
+            axes.grid(alpha=0.25)
+        row[0].set_ylabel(ylabel)
+        _finish(figure, row[0], title)
         return figure
 
 
@@ -77,9 +69,7 @@ def differences(
         for axes in grid[-1]:
             axes.set_xlabel("difference of accuracy")
         grid[0][0].invert_yaxis()  # shared: the first setting is on top everywhere
-        handles, labels = grid[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-        figure.suptitle(f"{title} (bars: ±2 standard errors)", fontsize=11)
+        _finish(figure, grid[0][0], f"{title} (bars: ±2 standard errors)")
         return figure
 
 
@@ -134,6 +124,7 @@ def _curves(axes: Axes, values: xr.DataArray) -> None:
         axes.fill_between(one.time, mean - band, mean + band, color=colour, alpha=0.18, lw=0)
 
 
-def _legend(figure: Figure, axes: Axes) -> None:
+def _finish(figure: Figure, axes: Axes, title: str) -> None:
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    figure.suptitle(title, fontsize=11)

@@ -67,22 +67,20 @@ def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Experiment
     ]
 
 
-def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
+def claims(data: Mapping[str, xr.Dataset]) -> list[Claim]:
     """BLFAIPS against LinTS and Top-Two in each setting, by both readings of accuracy."""
     rows: list[Claim] = []
     for name, label in LABELS.items():
         found = data[name]
         rows += contest_claims(
             found,
-            HEROES,
-            RIVALS,
             f"HERO wins on MovieLens ({label})",
             "Section 6.4",
             f"ratings drawn from the real histograms, scores of about 2016, threshold 7.5, "
             f"T = {int(found.time[-1])}, {size(found)}; σ = γ = 1, η = 1/480 from the paper's "
             f"L, R1, R2; the answer is {np.atleast_1d(found.attrs['best'])[0]}",
-            command,
             _genre_note(found),
+            rivals=RIVALS,
         )
         pulled = Contest(found, PAPER_ETA, RIVALS, [PULLED])
         rows.append(
@@ -93,12 +91,11 @@ def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
                 f"are the best film; {size(found)}",
                 pulled.text(),
                 pulled.verdict(),
-                command,
             )
         )
     settings = {(label, "one table"): data[name] for name, label in LABELS.items()}
-    depends = dependence_claim(settings, HEROES, RIVALS, "Section 6.4", command)
-    return [*rows, depends, _twenty(command), _no_genres(command)]
+    depends = dependence_claim(settings, "Section 6.4", rivals=RIVALS)
+    return [*rows, depends, _twenty(), _no_genres()]
 
 
 def _genre_note(found: xr.Dataset) -> str:
@@ -121,7 +118,7 @@ def _genre_note(found: xr.Dataset) -> str:
     )
 
 
-def _twenty(command: str) -> Claim:
+def _twenty() -> Claim:
     instance = movielens(films=20)
     feasible = int((instance.mean_cost[:, 0] <= 7.5).sum())
     return Claim(
@@ -134,11 +131,10 @@ def _twenty(command: str) -> Claim:
         "question is only which film is feasible"
         if feasible == 1
         else f"holds: {feasible} films are feasible",
-        command,
     )
 
 
-def _no_genres(command: str) -> Claim:
+def _no_genres() -> Claim:
     try:
         instance = movielens(films=20, features="genres")
         result, verdict = f"feasible: {instance.problem.name(instance.best)}", "holds"
@@ -153,7 +149,6 @@ def _no_genres(command: str) -> Claim:
         "least-squares fit of ratings and scores on a constant and genre indicators",
         result,
         verdict,
-        command,
     )
 
 

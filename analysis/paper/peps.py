@@ -49,17 +49,17 @@ def studies(
     ]
 
 
-def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
+def claims(data: Mapping[str, xr.Dataset]) -> list[Claim]:
     """Known and unknown budget, on one instance and on average."""
     rows = []
     for name, label in (("peps", f"instance of seed {SEED}"), ("peps_average", "average")):
         found = data[name]
         what = f"unit ball, d = 2, K = 5, no constraint, T = {int(found.time[-1])}, {size(found)}"
-        rows += [_known(found, label, what, command), *_unknown(found, label, what, command)]
+        rows += [_known(found, label, what), *_unknown(found, label, what)]
     return rows
 
 
-def _known(found: xr.Dataset, label: str, what: str, command: str) -> Claim:
+def _known(found: xr.Dataset, label: str, what: str) -> Claim:
     contest = Contest(found, PAPER_ETA, (KNOWN, FIXED))
     same = bool((found.allocation.sel(rule=PAPER_ETA) == found.allocation.sel(rule=KNOWN)).all())
     level = all(standing == "level" for *_, standing in contest.standings())
@@ -73,11 +73,10 @@ def _known(found: xr.Dataset, label: str, what: str, command: str) -> Claim:
          if level else
          f"holds in part: {why}; against the fixed learning rate: " + ", ".join(
              f"{s} by {c}" for c, rival, s in contest.standings() if rival == FIXED)),
-        command,
     )  # fmt: skip
 
 
-def _unknown(found: xr.Dataset, label: str, what: str, command: str) -> list[Claim]:
+def _unknown(found: xr.Dataset, label: str, what: str) -> list[Claim]:
     rows = []
     after = RESTART + 6
     for rule, how in ((FORGETS, "forgets the data"), (KEEPS, "keeps the data")):
@@ -95,7 +94,6 @@ def _unknown(found: xr.Dataset, label: str, what: str, command: str) -> list[Cla
                 contest.text()
                 + (f". Around the last restart, by one draw: {around}" if around else ""),
                 f"{contest.verdict()}. {also_simple(found, PAPER_ETA, (rule,))}",
-                command,
             )
         )
     return rows

@@ -7,7 +7,7 @@ import numpy as np
 
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.instance import Instance
-from bayes_feasible.models import alternative, doubt, linear_gaussian, observe
+from bayes_feasible.models import alternative, linear_gaussian, set_alternative, set_data
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 from bayes_feasible.rules.adahedge import AdaHedge
@@ -42,8 +42,8 @@ class Sampler:
     def draw(self, posterior: Posterior, candidate: int, start: Point | None, sweeps: int) -> Point:
         """Parameters under which the candidate is not best, after so many sweeps."""
         doubted = Alternative(self.problem, candidate)
-        observe(self.model, posterior)
-        doubt(self.model, doubted)
+        set_data(self.model, posterior)
+        set_alternative(self.model, doubted)
         if start is None or not doubted.contains(start["theta_reward"], start["theta_cost"]):
             start = _inside(posterior, doubted)
         point = start
@@ -55,7 +55,7 @@ class Sampler:
 def _inside(posterior: Posterior, doubted: Alternative) -> Point:
     """A point of the alternative set: just beyond the one nearest to the posterior means."""
     arms = len(posterior.problem.arms)
-    mean: Point = {"theta_reward": posterior.mean_reward, "theta_cost": posterior.mean_cost}
+    mean: Point = {"theta_reward": posterior.theta_reward, "theta_cost": posterior.theta_cost}
     nearest = doubted.nearest(mean["theta_reward"], mean["theta_cost"], np.full(arms, 1 / arms))
     return {name: at + BEYOND * (nearest[name].values - at) for name, at in mean.items()}
 
@@ -103,6 +103,6 @@ class SampledBLFAIPS(BLFAIPS):
     def _loss(self, posterior: Posterior) -> Any:
         assert self.point is not None
         arms, problem = self.problem.arms, self.problem
-        reward = arms @ (self.point["theta_reward"] - posterior.mean_reward) / problem.reward_noise
-        cost = (self.point["theta_cost"] - posterior.mean_cost) @ arms.T
+        reward = arms @ (self.point["theta_reward"] - posterior.theta_reward) / problem.reward_noise
+        cost = (self.point["theta_cost"] - posterior.theta_cost) @ arms.T
         return -(reward**2) - np.sum((cost / problem.cost_noise[:, np.newaxis]) ** 2, axis=0)

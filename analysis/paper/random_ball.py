@@ -32,7 +32,7 @@ def studies(
     return found
 
 
-def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
+def claims(data: Mapping[str, xr.Dataset]) -> list[Claim]:
     """BLFAIPS against its rivals in each setting, and over all settings."""
     rows: list[Claim] = []
     for d, k in SETTINGS:
@@ -40,13 +40,10 @@ def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
             found = data[f"random_ball{kind}_d{d}_k{k}"]
             rows += contest_claims(
                 found,
-                HEROES,
-                RIVALS,
                 f"HERO converges faster, d = {d}, K = {k} ({label})",
                 f"Section 6.2, figure for d = {d}, K = {k}",
                 f"uniform arms in the unit ball, T = {int(found.time[-1])}, {size(found)}; "
                 "the paper's own instance is not known",
-                command,
             )
     depends = dependence_claim(
         {
@@ -54,12 +51,12 @@ def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
             for d, k in SETTINGS
             for kind, label in (("", "one instance"), ("_average", "average"))
         },
-        HEROES, RIVALS, "Section 6.2", command,
-    )  # fmt: skip
-    return [*(_over_all(data, hero, command) for hero in HEROES), depends, *rows]
+        "Section 6.2",
+    )
+    return [*(_over_all(data, hero) for hero in HEROES), depends, *rows]
 
 
-def _over_all(data: Mapping[str, xr.Dataset], hero: str, command: str) -> Claim:
+def _over_all(data: Mapping[str, xr.Dataset], hero: str) -> Claim:
     """The claim as the paper puts it: faster for every number of arms and of dimensions."""
     standings: list[tuple[str, str, str]] = []
     parts = []
@@ -78,7 +75,6 @@ def _over_all(data: Mapping[str, xr.Dataset], hero: str, command: str) -> Claim:
         "; ".join(parts) + " (a difference counts beyond 3 standard errors, paired)",
         f"{opening}: ahead in {count['ahead']}, no clear difference in {count['level']}, behind "
         f"in {count['behind']} of {len(standings)} comparisons",
-        command,
     )
 
 

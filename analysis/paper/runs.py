@@ -7,6 +7,7 @@ feasible candidate of one draw) is right at that moment, which is less noisy tha
 posterior means give the other recommendation.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -17,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 from numba import njit
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from bayes_feasible._interrupt import undisturbed
@@ -39,31 +39,15 @@ SMALLER = {"zlib": True, "complevel": 4}
 
 @dataclass(frozen=True)
 class Experiment:
-    """Rules on one instance or on several, each many times.
+    """Rules on one instance or on several, each many times."""
 
-    Attributes
-    ----------
-    name : str
-        Also the name of its file.
-    instances : sequence of Instance
-    rules : mapping from names to makers of rules
-        A rule's class, or `functools.partial` of one.
-    times : sequence of int
-        The checkpoints, the last of which is the horizon.
-    replicates : int
-        Runs of each rule on each instance.
-    seed : int
-    environment : callable
-        Gives an `Environment` from an instance and two seeds, for rewards and for costs.
-    """
-
-    name: str
+    name: str  # also of its file
     instances: Sequence[Instance]
-    rules: Mapping[str, Callable[..., Rule]]
-    times: Sequence[int]
-    replicates: int
+    rules: Mapping[str, Callable[..., Rule]]  # classes of rules, or `functools.partial` of them
+    times: Sequence[int]  # the checkpoints, the last of which is the horizon
+    replicates: int  # runs of each rule on each instance
     seed: int = 0
-    environment: Callable[..., Environment] = Environment
+    environment: Callable[..., Environment] = Environment  # of an instance and two seeds
 
     def blocks(self) -> Iterator[tuple[int, int, int]]:
         """Cut the work into tasks: an instance, its first replicate and how many there are."""
@@ -82,11 +66,10 @@ class Experiment:
             "environment": _describe(self.environment),
             "draws": DRAWS,
         }
-        work = [partial(watch, self, *block) for block in self.blocks()]
-        return cut(
-            self.name, settings, work, partial(_join, self), Watched.to_dataset, self.compile,
-            blocks=list(self.blocks()),
-        )  # fmt: skip
+        blocks = list(self.blocks())
+        work = [partial(watch, self, *block) for block in blocks]
+        join = partial(_join, self)
+        return cut(self.name, settings, work, join, prepare=self.compile, blocks=blocks)
 
     def compile(self) -> None:
         """Play one round of each rule: what is compiled by that is on the disk for all."""
@@ -126,23 +109,6 @@ def cut(
     return Piece(name, tasks, join, prepare)
 
 
-class Watched(NamedTuple):
-    """What one task saw: arrays over (rule, replicate, time)."""
-
-    drawn: NDArray[np.float32]  # share of the posterior draws under which the best is best
-    by_draw: NDArray[np.int16]  # candidate recommended by the first draw, -1 for none
-    by_mean: NDArray[np.int16]  # and by the posterior means
-    efficiency: NDArray[np.float32]
-    best_share: NDArray[np.float32]  # of the pulls, for the arms that are the best candidate
-    allocation: NDArray[np.float64]  # (rule, time, arm), summed over the replicates
-
-    def to_dataset(self) -> xr.Dataset:
-        """Name the arrays."""
-        dims = ("rule", "replicate", "time")
-        found = {name: (dims, getattr(self, name)) for name in self._fields[:-1]}
-        return xr.Dataset({**found, "allocation": (("rule", "time", "arm"), self.allocation)})
-
-
 def run(experiment: Experiment) -> xr.Dataset:
     """Run an experiment here, without keeping anything.
 
@@ -172,11 +138,9 @@ def complete(
             yield piece, read_dataset(store.read(piece.key)), True
     missing = [piece for piece in pieces if piece.key not in store]
     missing.sort(key=lambda piece: len(piece.tasks) > 1)
-    left = {
-        piece.name: {task.key for task in piece.tasks if task.key not in store} for piece in missing
-    }
     owner = {task.key: piece for piece in missing for task in piece.tasks}
     tasks = [task for piece in missing for task in piece.tasks if task.key not in store]
+    left = Counter(owner[task.key].name for task in tasks)
     for piece in missing:
         if workers:
             piece.prepare()
@@ -188,9 +152,16 @@ def complete(
             store.keep(task, result)
             bar.update()
             piece = owner[task.key]
-            left[piece.name].remove(task.key)
+            left[piece.name] -= 1
             if not left[piece.name]:
                 yield piece, _finish(piece, store), False
+
+
+def run_all(work: Callable[[Any], Any], items: Sequence[Any], rounds: int) -> list[Any]:
+    """Do the work on every item, on all cores where the number of rounds is worth it."""
+    tasks = [partial(work, item) for item in items]
+    found = dict(pool.run(tasks, pool.choose_executor(tasks, rounds)))
+    return [found[task] for task in tasks]
 
 
 def _finish(piece: Piece, store: Store) -> xr.Dataset:
@@ -202,8 +173,14 @@ def _finish(piece: Piece, store: Store) -> xr.Dataset:
     return read_dataset(content)
 
 
-def watch(study: Experiment, which: int, first: int, number: int) -> Watched:
-    """One task: so many replicates of every rule on one instance."""
+def watch(study: Experiment, which: int, first: int, number: int) -> xr.Dataset:
+    """Do one task: so many replicates of every rule on one instance.
+
+    Returns
+    -------
+    Dataset
+        As `run` gives for all, but for `allocation`, which is summed over the replicates.
+    """
     instance = study.instances[which]
     problem, times = instance.problem, np.asarray(study.times)
     best = problem.copies(instance.best)
@@ -215,23 +192,28 @@ def watch(study: Experiment, which: int, first: int, number: int) -> Watched:
             key = (which, first + i) if len(study.instances) > 1 else (first + i,)
             own, rewards, costs, *_ = streams.split(streams.child(study.seed, *key))
             rule, world = maker(instance, seed=own), study.environment(instance, rewards, costs)
-            now = 0
-            for t, until in enumerate(times.tolist()):
-                world.play(rule, until - now)
-                now = until
+            for t, rounds in enumerate(np.diff(times, prepend=0).tolist()):
+                world.play(rule, rounds)
                 by_mean[r, i, t] = mean_best(rule._state.candidate_means, rule._geometry.thresholds)
                 with undisturbed():
                     choices[r, i, t] = drawn_answers(
                         rule._geometry, rule._state, rule._work, rule._recommend_rng, DRAWS
                     )
                 pulls[r, i, t] = world.pulls
-    drawn = np.mean(best[choices] & (choices >= 0), axis=-1).astype(np.float32)
     shares = pulls / times[:, np.newaxis]
+    smallest = smallest_exponents(instance, shares.reshape(-1, len(problem.arms))).reshape(shape)
     same = (problem.arms == problem.candidates[instance.best]).all(axis=1)
-    return Watched(
-        drawn, choices[..., 0], by_mean, _efficiency(instance, shares, shape),
-        shares[..., same].sum(-1).astype(np.float32), shares.sum(axis=1),
-    )  # fmt: skip
+    dims = ("rule", "replicate", "time")
+    return xr.Dataset(
+        {
+            "drawn": (dims, np.mean(best[choices] & (choices >= 0), axis=-1).astype(np.float32)),
+            "by_draw": (dims, choices[..., 0]),
+            "by_mean": (dims, by_mean),
+            "efficiency": (dims, (smallest / optimal_rate(instance).value).astype(np.float32)),
+            "best_share": (dims, shares[..., same].sum(-1).astype(np.float32)),
+            "allocation": (("rule", "time", "arm"), shares.sum(axis=1)),
+        }
+    )
 
 
 @njit(cache=True, error_model="numpy")
@@ -243,37 +225,21 @@ def drawn_answers(geo, state, work, rng, number):
     return answers
 
 
-def _efficiency(instance: Instance, shares: Any, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    rate = optimal_rate(instance).value
-    smallest = smallest_exponents(instance, shares.reshape(-1, shares.shape[-1]))
-    return (smallest.reshape(shape) / rate).astype(np.float32)
-
-
 def _join(study: Experiment, seen: list[xr.Dataset]) -> xr.Dataset:
     """Join what the tasks of an experiment saw, in the order of its blocks."""
-    dims = ("instance", "rule", "replicate", "time")
-    by_instance = list(batched(seen, len(seen) // len(study.instances)))
-
-    def stack(name: str, join: Callable[..., Any]) -> NDArray[Any]:
-        return np.stack([join([one[name].values for one in own]) for own in by_instance])
-
-    joined = {
-        name: (dims, stack(name, partial(np.concatenate, axis=1))) for name in Watched._fields[:-1]
-    }
+    each = []
+    for own in batched(seen, len(seen) // len(study.instances)):
+        allocation = sum(one.allocation for one in own) / study.replicates
+        joined = xr.concat([one.drop_vars("allocation") for one in own], "replicate")
+        each.append(joined.assign(allocation=allocation))
+    found = xr.concat(each, "instance")
     best = np.stack([i.problem.copies(i.best) for i in study.instances])
-    by_mean = joined["by_mean"][1]
+    by_mean = found.by_mean.values
     right = np.take_along_axis(best[:, None, None, :], np.maximum(by_mean, 0), axis=-1)
-    return xr.Dataset(
-        {
-            **joined,
-            "correct": (dims, right & (by_mean >= 0)),
-            "allocation": (
-                ("instance", "rule", "time", "arm"),
-                stack("allocation", sum) / study.replicates,
-            ),
-        },
-        coords={"rule": list(study.rules), "time": np.asarray(study.times)},
-        attrs={"name": study.name, "best": [i.problem.name(i.best) for i in study.instances]},
+    return (
+        found.assign(correct=(found.by_mean.dims, right & (by_mean >= 0)))
+        .assign_coords(rule=list(study.rules), time=np.asarray(study.times))
+        .assign_attrs(name=study.name, best=[i.problem.name(i.best) for i in study.instances])
     )
 
 

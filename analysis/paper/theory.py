@@ -7,6 +7,7 @@ Run all of it, or one piece, from the command line::
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -37,28 +38,23 @@ PIECES: dict[str, Callable[[bool, int], list[Claim]]] = {
     "hedge": claim_hedge,  # Lemma F.4
     "jensen": claim_jensen,  # Lemma F.8
 }
-
-
+MODULE = "bayes_feasible.analysis.paper.theory"
 QUICK = 100  # repetitions of the experiments up to which the quick version will do
 
 
 def prove(quick: bool, seed: int, name: str) -> list[Claim]:
-    """The lines of the table of claims that one of `PIECES` gives.
+    """Run one of `PIECES`; its rows of the table of claims.
 
-    Parameters
-    ----------
-    quick : bool
-        Fewer runs and shorter ones: in all about a minute of computing instead of ten.
-    seed : int
-    name : str
+    The quick version has fewer and shorter runs: about a minute of computing instead of ten.
     """
     if name not in PIECES:
         raise ValueError(f"piece: expected one of {', '.join(PIECES)}, got {name!r}")
-    return PIECES[name](quick, seed)
+    command = f"python -m {MODULE} {name} --seed {seed}" + (" --quick" if quick else "")
+    return [replace(claim, command=command) for claim in PIECES[name](quick, seed)]
 
 
 def pieces(repetitions: int) -> list[Piece]:
-    """All of it, as a part of the report; with few repetitions the quick version."""
+    """Cut all of it into pieces of the report; with few repetitions the quick version."""
     quick = repetitions <= QUICK
     return [
         cut(
@@ -72,35 +68,33 @@ def pieces(repetitions: int) -> list[Piece]:
 
 
 def sources() -> str:
-    """A hash of these modules, which hold the settings of every piece."""
+    """Hash these modules, which hold the settings of every piece."""
     paths = sorted(Path(__file__).parent.glob("theory*.py"))
     return sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
 def _dataset(rows: Sequence[Claim]) -> xr.Dataset:
-    """Lines of the table, for a file."""
-    return xr.Dataset(
-        {field: ("claim", [getattr(row, field) for row in rows]) for field in HEADINGS}
-    )
+    """Rows of the table, for a file."""
+    return xr.Dataset({field: ("claim", [getattr(r, field) for r in rows]) for field in HEADINGS})
 
 
-def claims(data: Mapping[str, xr.Dataset], command: str) -> list[Claim]:
-    """The lines of all pieces, each with a command of its own."""
+def claims(data: Mapping[str, xr.Dataset]) -> list[Claim]:
+    """Read the rows of all pieces, each with a command of its own."""
     return [
-        Claim(**{field: str(text) for field, text in zip(HEADINGS, row, strict=True)})
+        Claim(*map(str, row))
         for found in data.values()
         for row in zip(*(found[field].values for field in HEADINGS), strict=True)
     ]
 
 
 def pictures(data: Mapping[str, xr.Dataset]) -> dict[str, Figure]:
-    """None."""
+    """Draw nothing."""
     return {}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the claims of the pieces that are asked for."""
-    parser = argparse.ArgumentParser(prog="python -m bayes_feasible.analysis.paper.theory")
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}")
     parser.add_argument("pieces", nargs="*", metavar="PIECE", help=", ".join(PIECES))
     parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
     parser.add_argument("--seed", type=int, default=0)

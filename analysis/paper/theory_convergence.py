@@ -20,53 +20,44 @@ import xarray as xr
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.paper.claims import Claim
+from bayes_feasible.analysis.paper.runs import run_all
 from bayes_feasible.analysis.paper.theory_rate import parameters, separation
 from bayes_feasible.analysis.paper.theory_text import (
-    command,
     compatible,
-    judged,
-    mean_and_error,
+    falls_clearly,
+    over_time,
+    power,
     quoted,
 )
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism
 from bayes_feasible.rate.rate import optimal_rate
 from bayes_feasible.rules.catalogue import BLFAIPS
-from bayes_feasible.simulation import pool, streams
+from bayes_feasible.simulation import streams
 from bayes_feasible.simulation.simulate import Environment
 
 TIMES = (2000, 10_000, 100_000, 1_000_000, 10_000_000)
 PARTS = ("log_error", "at_mean", "at_truth", "log_error_scaled")
 
 
-def parallel(work: Any, items: Sequence[Any], rounds: int) -> list[Any]:
-    """Do `work` on every item, on all cores where the number of rounds is worth it."""
-    tasks = [partial(work, item) for item in items]
-    found = dict(pool.run(tasks, pool.choose_executor(tasks, rounds)))
-    return [found[task] for task in tasks]
-
-
 def one_run(
     instance: Instance, eta: Any, times: Sequence[int], seed: np.random.SeedSequence
 ) -> Array:
-    """The parts of a run's error, over (time, part); see `PARTS`."""
+    """Split a run's error into its parts, over (time, part); see `PARTS`."""
     own, noise, costs, errors, _ = streams.split(seed)
     rule, environment = BLFAIPS(instance, seed=own, eta=eta), Environment(instance, noise, costs)
     problem, best = instance.problem, instance.best
     alternative, rng = Alternative(problem, best), np.random.default_rng(errors)
     parts = np.empty((len(times), len(PARTS)))
-    now = 0
-    for i, time in enumerate(times):
-        environment.play(rule, time - now)
-        now = time
+    for i, rounds in enumerate(np.diff(times, prepend=0).tolist()):
+        environment.play(rule, rounds)
         posterior = rule.posterior
-        means = np.vstack([posterior.mean_reward, posterior.mean_cost])
-        scale = rule._options.scale
+        means = np.vstack([posterior.theta_reward, posterior.theta_cost])
         parts[i] = (
             alternative.log_probability(posterior, rng).value,
             separation(problem, best, means, posterior.precision) / 2,
             separation(problem, best, parameters(instance), posterior.precision) / 2,
-            alternative.log_probability(posterior, rng, scale=scale).value,
+            alternative.log_probability(posterior, rng, scale=rule._options.scale).value,
         )
     return parts
 
@@ -74,7 +65,7 @@ def one_run(
 def long_runs(
     instance: Instance, etas: Sequence[Any], times: Sequence[int], replicates: int, seed: int
 ) -> xr.Dataset:
-    """Runs of BLFAIPS and the parts of their errors.
+    """Run BLFAIPS and split its errors.
 
     Returns
     -------
@@ -85,16 +76,12 @@ def long_runs(
         `log_error_scaled`, the error under the widened posterior that BLFAIPS draws from.
     """
     seeds = np.random.SeedSequence(seed).spawn(replicates)
-    dims = ("eta", "replicate", "time")
-    found = [
-        parallel(
-            partial(one_run, instance, eta, tuple(times)), seeds, replicates * times[-1]
-        )
-        for eta in etas
-    ]  # fmt: skip
-    values = np.array(found)
+    rounds = replicates * times[-1]
+    values = np.array(
+        [run_all(partial(one_run, instance, eta, tuple(times)), seeds, rounds) for eta in etas]
+    )
     dataset = xr.Dataset(
-        {name: (dims, values[..., i]) for i, name in enumerate(PARTS)},
+        {name: (("eta", "replicate", "time"), values[..., i]) for i, name in enumerate(PARTS)},
         coords={"eta": [str(eta) for eta in etas], "time": list(times)},
     )
     rate = optimal_rate(instance).value
@@ -104,43 +91,30 @@ def long_runs(
     )
 
 
-def power(times: Any, values: Array) -> Array:
-    """The exponent p of `values ~ time^-p` in each row, by least squares of the logarithms."""
-    logs = np.log(np.asarray(times, dtype=float))
-    centred = logs - logs.mean()
-    return -np.log(values) @ centred / (centred @ centred)
-
-
 def claim_convergence(quick: bool, seed: int) -> list[Claim]:
     """Theorem 4.3."""
     instance = end_of_optimism(0.1)
     times, replicates = (TIMES[:3], 8) if quick else (TIMES, 10)
     found = long_runs(instance, ("paper", 1.0), times, replicates, seed)
-    rate = optimal_rate(instance).value
+    total = found.time * optimal_rate(instance).value
     what = (
         f"End of Optimism α = 0.1, {replicates} runs to T = {times[-1]:,}; -log P exact, split "
         "into what the pulls are worth, the luck of the posterior mean, and the polynomial factor"
     )
-    claims = [
-        _one_eta(found.sel(eta=name), rate, name, what, command("convergence", quick, seed))
-        for name in found.eta.values
-    ]
-    return [*claims, _polynomial(found, what, quick, seed), _scaled(found, rate, quick, seed)]
+    claims = [_one_eta(found.sel(eta=name), total, what) for name in found.eta.values]
+    return [*claims, _polynomial(found, what), _scaled(found, total)]
 
 
-def _one_eta(found: xr.Dataset, rate: float, eta: str, what: str, typed: str) -> Claim:
-    total = found.time * rate
+def _one_eta(found: xr.Dataset, total: xr.DataArray, what: str) -> Claim:
+    parts = (found.efficiency, found.at_mean / total, -found.log_error / total)
     lines = [
-        f"T = {int(t):,}: {quoted(found.efficiency.sel(time=t))}, "
-        f"{quoted((found.at_mean / total).sel(time=t))}, "
-        f"{quoted((-found.log_error / total).sel(time=t))}"
+        f"T = {int(t):,}: " + ", ".join(quoted(part.sel(time=t)) for part in parts)
         for t in found.time.values
     ]
     late = found.isel(time=slice(1, None))
     speed = power(late.time, (1 - late.efficiency).values)
-    slow = mean_and_error(speed)
-    rises = slow[0] > 3 * slow[1]
     last = float(found.efficiency.isel(time=-1).mean())
+    eta = str(found.eta.values)
     name = "the paper's η" if eta == "paper" else f"η = {float(eta):g}"
     return Claim(
         f"BLFAIPS reaches the rate Γ ({name})",
@@ -149,53 +123,42 @@ def _one_eta(found: xr.Dataset, rate: float, eta: str, what: str, typed: str) ->
         "efficiency of the pulls; with the luck; with the polynomial factor (-log P/(TΓ)): "
         + "; ".join(lines)
         + f"; from T = {int(late.time[0]):,} on 1 - efficiency falls as T^-p, p = {quoted(speed)}",
-        judged(
-            rises,
-            f"holds (asymptotically: after {int(found.time[-1]):,} pulls {last:.3f} of Γ is "
-            "reached, and what is missing keeps shrinking)",
-            "does not hold: what is missing does not shrink",
-        ),
-        typed,
+        f"holds (asymptotically: after {int(found.time[-1]):,} pulls {last:.3f} of Γ is "
+        "reached, and what is missing keeps shrinking)"
+        if falls_clearly(speed, 0.0)
+        else "does not hold: what is missing does not shrink",
     )
 
 
-def _polynomial(found: xr.Dataset, what: str, quick: bool, seed: int) -> Claim:
+def _polynomial(found: xr.Dataset, what: str) -> Claim:
     late = found.sel(eta="1.0").isel(time=slice(1, None))
-    logs = np.log(late.time.values)
-    slopes = np.polyfit(logs, late.polynomial.values.T, 1)[0]
-    size = ", ".join(
-        f"T = {int(t):,}: {quoted(late.polynomial.sel(time=t))}" for t in late.time.values
-    )
+    slopes = np.polyfit(np.log(late.time.values), late.polynomial.values.T, 1)[0]
     return Claim(
         "P equals exp(-TΓ) to first order in the exponent",
         "Theorem 4.3, Section 5",
         what + "; η = 1: the polynomial factor Q_T alone, fitted on log T",
-        f"Q_T, in nats: {size}; slope against log T {quoted(slopes)}",
-        judged(
-            compatible(slopes, 0.5, false_alarm=1e-3) or abs(slopes.mean() - 0.5) < 0.1,
-            "holds (the factor is about √T, that of one half-space, so it costs log T/(2T))",
-            "holds in part: the factor vanishes beside T, but is not the √T of one half-space",
-        ),
-        command("convergence", quick, seed),
+        f"Q_T, in nats: {over_time(late.time, late.polynomial, ', ')}; slope against log T "
+        f"{quoted(slopes)}",
+        "holds (the factor is about √T, that of one half-space, so it costs log T/(2T))"
+        if compatible(slopes, 0.5) or abs(slopes.mean() - 0.5) < 0.1
+        else "holds in part: the factor vanishes beside T, but is not the √T of one half-space",
     )
 
 
-def _scaled(found: xr.Dataset, rate: float, quick: bool, seed: int) -> Claim:
-    last = found.sel(eta="paper").isel(time=-1)
-    time = int(last.time)
+def _scaled(found: xr.Dataset, total: xr.DataArray) -> Claim:
+    table, theorem = (
+        (-found[name] / total).sel(eta="paper").isel(time=-1)
+        for name in ("log_error_scaled", "log_error")
+    )
     eta = 1 / BLFAIPS(end_of_optimism(0.1).problem)._options.scale
-    ratio = -last.log_error_scaled / (time * rate)
     return Claim(
         "p_{T+1} has covariances V_T⁻¹/η_r and V_T⁻¹/η_c",
         "Table of notation, against Theorem 4.3 (σ²V_T⁻¹ and γ²V_T⁻¹)",
-        f"the same runs, paper's η = {eta:.4f}, T = {time:,}: the error under either posterior",
-        f"-log P/(TΓ) {quoted(ratio)} with the table's, "
-        f"{quoted(-last.log_error / (time * rate))} with the theorem's",
-        judged(
-            float(ratio.mean()) > 0.5,
-            "holds",
-            "does not hold: recommended from the widened posterior the error would decay at ηΓ. "
-            "The theorem's covariances are the right ones",
-        ),
-        command("convergence", quick, seed),
+        f"the same runs, paper's η = {eta:.4f}, T = {int(found.time[-1]):,}: the error under "
+        "either posterior",
+        f"-log P/(TΓ) {quoted(table)} with the table's, {quoted(theorem)} with the theorem's",
+        "holds"
+        if float(table.mean()) > 0.5
+        else "does not hold: recommended from the widened posterior the error would decay at ηΓ. "
+        "The theorem's covariances are the right ones",
     )

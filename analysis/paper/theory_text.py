@@ -1,15 +1,17 @@
 """Numbers as the claims quote them: a mean with its standard error, a frequency with its bound."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from scipy import stats
 
-MODULE = "bayes_feasible.analysis.paper.theory"
+from bayes_feasible._check import Array
 
 
 def mean_and_error(values: Any) -> tuple[float, float]:
-    """The mean of independent values and its standard error.
+    """Give the mean of independent values and its standard error.
 
     >>> mean_and_error([1.0, 2.0, 3.0])
     (2.0, 0.57735...)
@@ -19,7 +21,7 @@ def mean_and_error(values: Any) -> tuple[float, float]:
 
 
 def quoted(values: Any, digits: int = 2) -> str:
-    """Mean ± standard error, to so many digits of the error.
+    """Quote mean ± standard error, to so many digits of the error.
 
     >>> quoted([1.0, 2.0, 3.0])
     '2.00 ± 0.58'
@@ -28,7 +30,7 @@ def quoted(values: Any, digits: int = 2) -> str:
 
 
 def with_error(value: float, error: float, digits: int = 2) -> str:
-    """A number and its standard error, to so many digits of the error.
+    """Quote a number and its standard error, to so many digits of the error.
 
     >>> with_error(1.0, 0.0234)
     '1.000 ± 0.023'
@@ -41,21 +43,33 @@ def with_error(value: float, error: float, digits: int = 2) -> str:
     return f"{value:.{max(places, 0)}f} ± {error:.{max(places, 0)}f}"
 
 
+def over_time(times: Any, values: Any, separator: str = "; ") -> str:
+    """Quote the mean over rows of each column, one column a time.
+
+    >>> over_time([1000], [[1.0], [2.0], [3.0]])
+    'T = 1,000: 2.00 ± 0.58'
+    """
+    columns = np.asarray(values).T
+    return separator.join(
+        f"T = {int(t):,}: {quoted(column)}" for t, column in zip(times, columns, strict=True)
+    )
+
+
 def share(successes: int, trials: int, confidence: float = 0.95) -> str:
-    """How often, with a two-sided Clopper-Pearson interval.
+    """Quote how often, with a two-sided Clopper-Pearson interval.
 
     >>> share(0, 100)
     '0/100 (95 % interval 0 to 0.0362)'
     """
-    tail = (1 - confidence) / 2
-    low = stats.beta.ppf(tail, successes, trials - successes + 1) if successes else 0.0
-    high = stats.beta.isf(tail, successes + 1, trials - successes) if successes < trials else 1.0
-    interval = f"{100 * confidence:g} % interval {low:.3g} to {high:.3g}"
-    return f"{successes}/{trials} ({interval})"
+    interval = stats.binomtest(successes, trials).proportion_ci(confidence, "exact")
+    return (
+        f"{successes}/{trials} "
+        f"({100 * confidence:g} % interval {interval.low:.3g} to {interval.high:.3g})"
+    )
 
 
 def quantile(values: Any, level: float, digits: str = ",.0f") -> str:
-    """A quantile of independent values, with the two-sided 95 % interval of order statistics.
+    """Quote a quantile of independent values, with the 95 % interval of order statistics.
 
     >>> quantile(range(1, 101), 0.5)
     '50 (95 % interval 40 to 61)'
@@ -69,7 +83,7 @@ def quantile(values: Any, level: float, digits: str = ",.0f") -> str:
 
 
 def largest(values: Any, digits: str = ".2f") -> str:
-    """The largest of independent values, and the quantile that it exceeds.
+    """Quote the largest of independent values, and the quantile that it exceeds.
 
     All of n values lie below the quantile of level p with probability p^n: for p = 0.05^(1/n) the
     largest is above it with confidence 95 %.
@@ -85,17 +99,28 @@ def largest(values: Any, digits: str = ".2f") -> str:
     )
 
 
-def command(piece: str, quick: bool, seed: int) -> str:
-    """What to type for the numbers of one piece."""
-    return f"python -m {MODULE} {piece} --seed {seed}" + (" --quick" if quick else "")
-
-
-def judged(holds: bool, yes: str, no: str) -> str:
-    """A verdict that follows from what was measured."""
-    return yes if holds else no
-
-
 def compatible(values: Any, expected: float, tests: int = 1, false_alarm: float = 1e-3) -> bool:
-    """Whether a mean lies where it would but for chance: a t-test, corrected for their number."""
+    """Test whether a mean is as expected: a t-test, corrected for the number of tests."""
     array = np.asarray(values, dtype=float)
     return bool(stats.ttest_1samp(array, expected).pvalue > false_alarm / tests)
+
+
+def falls_clearly(first: Any, last: Any) -> bool:
+    """Test whether values have fallen, pair by pair: by three standard errors."""
+    mean, error = mean_and_error(np.asarray(first) - np.asarray(last))
+    return mean > 3 * error
+
+
+def power(times: Any, values: Array) -> Array:
+    """Fit the exponent p of `values ~ time^-p` in each row, by least squares of the logarithms."""
+    logs = np.log(np.asarray(times, dtype=float))
+    centred = logs - logs.mean()
+    return -np.log(values) @ centred / (centred @ centred)
+
+
+def tabulate(dim: str, labels: Any, names: Sequence[str], rows: Any) -> xr.Dataset:
+    """Make a Dataset over one dimension from rows of numbers, one a label."""
+    columns = dict(zip(names, np.array(rows, dtype=float).T, strict=True))
+    return xr.Dataset(
+        {name: (dim, column) for name, column in columns.items()}, coords={dim: list(labels)}
+    )

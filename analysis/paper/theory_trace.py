@@ -16,7 +16,9 @@ import numpy as np
 import xarray as xr
 from numba import njit
 
+from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise
+from bayes_feasible.analysis.paper.theory_rate import parameters
 from bayes_feasible.instance import Instance
 from bayes_feasible.rules.catalogue import BLFAIPS
 from bayes_feasible.rules.choose import World, drawn_loss, hedge, leader_or_random, pick
@@ -118,7 +120,7 @@ def watch(
     instance: Instance, times: Any, seed: np.random.SeedSequence, *, eta: Any = "paper",
     draws: int = 4,
 ) -> xr.Dataset:  # fmt: skip
-    """One run of BLFAIPS with all that the lemmas speak of.
+    """Run BLFAIPS once, with all that the lemmas speak of.
 
     Parameters
     ----------
@@ -142,12 +144,11 @@ def watch(
     own, noise, costs, _, extra = streams.split(seed)
     rule = BLFAIPS(instance, seed=own, eta=eta)
     geo = rule._geometry
-    theta = np.vstack([instance.theta_reward, instance.theta_cost])
+    theta = parameters(instance)
     truth = theta[geo.columns] @ problem.basis / geo.noise[:, np.newaxis]
+    means = problem.arms @ theta.T
     world = World(
-        problem.arms @ instance.theta_reward,
-        np.ascontiguousarray(problem.arms @ instance.theta_cost.T),
-        block_noise(problem),
+        np.ascontiguousarray(means[:, 0]), np.ascontiguousarray(means[:, 1:]), block_noise(problem)
     )
     times = np.asarray(times, dtype=np.int64)
     pulled = np.empty(times[-1], dtype=np.int64)
@@ -160,11 +161,18 @@ def watch(
         *map(np.random.default_rng, (noise, costs, extra)), instance.best,
         np.ascontiguousarray(truth), draws, times, pulled, shown, by_arm, scalars,
     )  # fmt: skip
-    dataset = xr.Dataset(
-        {name: (("time", "arm"), by_arm[:, i]) for i, name in enumerate(BY_ARM)},
+    return xr.Dataset(
+        {name: (("time", "arm"), by_arm[:, i]) for i, name in enumerate(BY_ARM)}
+        | {name: ("time", scalars[:, i]) for i, name in enumerate(SCALARS)}
+        | {"pulled": ("round", pulled), "shown": (("round", "block"), shown)},
         coords={"time": times, "arm": problem.coords["arm"]},
     )
-    dataset = dataset.assign({name: ("time", scalars[:, i]) for i, name in enumerate(SCALARS)})
-    dataset = dataset.assign(pulled=("round", pulled), shown=(("round", "block"), shown))
-    dataset.attrs["scale"] = rule._options.scale
-    return dataset
+
+
+def sum_up(instance: Instance, run: xr.Dataset, length: int) -> tuple[Array, Array]:
+    """Compute the precision after so many rounds, and sums of outcome times arm, by block."""
+    arms = instance.problem.arms
+    pulled, shown = run.pulled.values[:length], run.shown.values[:length]
+    counts = np.bincount(pulled, minlength=len(arms))
+    sums = np.array([np.bincount(pulled, column, minlength=len(arms)) for column in shown.T])
+    return np.eye(arms.shape[1]) + arms.T @ (counts[:, np.newaxis] * arms), sums @ arms

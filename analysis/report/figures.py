@@ -58,14 +58,9 @@ def accuracy(summary: xr.Dataset, axes: Axes | None = None) -> Axes:
     't, number of pulls'
     """
     axes = make_axes(axes)
-    _curves(axes, summary, "accuracy", band=True)
-    axes.set(
-        title="How often the right candidate is recommended",
-        xlabel="t, number of pulls",
-        ylabel="share of replicates that are right",
-        xscale="log",
-        ylim=(-0.02, 1.02),
-    )
+    _curves(axes, summary, "accuracy")
+    _label(axes, "How often the right candidate is recommended",
+           "share of replicates that are right", ylim=(-0.02, 1.02))  # fmt: skip
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     return finish(axes)
 
@@ -83,21 +78,14 @@ def log_error(summary: xr.Dataset, axes: Axes | None = None) -> Axes:
             axes, below = figure.subplots(2, sharex=True, height_ratios=(3, 2))
         _behind(below, summary)
     axes = make_axes(axes)
-    for name, style in styles(summary.rule.values).items():
-        one = summary.sel(rule=name)
-        _line(axes, one.time, -one.log_error, style, name)
-        low, high = -one.log_error_upper, -one.log_error_lower
-        axes.fill_between(one.time, low, high, color=style["color"], alpha=0.1, linewidth=0)
+    _curves(axes, -summary[["log_error", "log_error_lower", "log_error_upper"]], "log_error")
     rate, time = summary.attrs["rate"], summary.time.values
     if 0 < rate < math.inf:
         axes.plot(time, rate * time, color="#B00020", label=r"$e^{-\Gamma t}$", **LIMIT)
-    axes.set(
-        title="Probability of error, and the fastest it can fall",
-        xlabel="" if alone else "t, number of pulls",
-        ylabel="P, posterior probability of error",
-        xscale="log",
-        yscale="log",
-    )
+    _label(axes, "Probability of error, and the fastest it can fall",
+           "P, posterior probability of error", yscale="log")  # fmt: skip
+    if alone:
+        axes.set_xlabel("")
     lowest = float((-summary.log_error).where(summary.log_error < 0).min())
     if 0 < lowest < math.inf:
         axes.set_ylim(bottom=max(0.05, 0.5 * lowest))
@@ -112,14 +100,9 @@ def log_error(summary: xr.Dataset, axes: Axes | None = None) -> Axes:
 def _behind(axes: Axes, summary: xr.Dataset) -> None:
     """How many nats each rule's mean log error is behind that of the best rule at the time."""
     behind = summary.log_error - summary.log_error.min("rule")
-    for name, style in styles(summary.rule.values).items():
-        _line(axes, summary.time, behind.sel(rule=name), style, name)
+    _curves(axes, behind.to_dataset(name="behind"), "behind")
+    _label(axes, "", "nats of log P")
     axes.set_title("Behind the best rule (0: the best)", loc="left", fontsize=11)
-    axes.set(
-        xlabel="t, number of pulls",
-        ylabel="nats of log P",
-        xscale="log",
-    )
     axes.set_yscale("symlog", linthresh=1.0, linscale=0.5, subs=range(2, 10))
     most = float(behind.where(np.isfinite(behind)).max())
     steps = [0.0, *(m * 10.0**k for k in range(9) for m in (1, 2, 5))]
@@ -133,14 +116,9 @@ def _behind(axes: Axes, summary: xr.Dataset) -> None:
 def local_exponent(summary: xr.Dataset, axes: Axes | None = None) -> Axes:
     """The slope of the log error over the decade before each time, in units of Γ."""
     axes = make_axes(axes)
-    _curves(axes, summary, "slope", band=False)
+    _curves(axes, summary, "slope")
     _optimum(axes, summary)
-    axes.set(
-        title="Decay of the error over the decade before",
-        xlabel="t, number of pulls",
-        ylabel="local exponent / Γ",
-        xscale="log",
-    )
+    _label(axes, "Decay of the error over the decade before", "local exponent / Γ")
     top = float(summary.slope.max())
     axes.set_ylim(min(0.0, float(summary.slope.min())), min(max(1.15, 1.05 * top), 2.0))
     return finish(axes)
@@ -149,15 +127,10 @@ def local_exponent(summary: xr.Dataset, axes: Axes | None = None) -> Axes:
 def efficiency(summary: xr.Dataset, axes: Axes | None = None) -> Axes:
     """The exponent that the allocation can reach at best, in units of Γ, over time."""
     axes = make_axes(axes)
-    _curves(axes, summary, "efficiency", band=True)
+    _curves(axes, summary, "efficiency")
     _optimum(axes, summary)
-    axes.set(
-        title="What the pulls so far can reach at best",
-        xlabel="t, number of pulls",
-        ylabel="efficiency: smallest exponent / Γ",
-        xscale="log",
-        ylim=(-0.02, 1.06),
-    )
+    _label(axes, "What the pulls so far can reach at best", "efficiency: smallest exponent / Γ",
+           ylim=(-0.02, 1.06))  # fmt: skip
     return finish(axes)
 
 
@@ -205,14 +178,9 @@ def rate_posterior(summary: xr.Dataset) -> Axes:
         axes = figure.subplots()
         left, right = _rate_limits(known)
         axes.axvspan(
-            1 - region,
-            1.0,
-            color="#009E73",
-            alpha=0.18,
-            linewidth=0,
-            zorder=0,
+            1 - region, 1.0, color="#009E73", alpha=0.18, linewidth=0, zorder=0,
             label=f"within {100 * region:g} % of Γ",
-        )
+        )  # fmt: skip
         axes.axvspan(
             1.0, right, facecolor="white", edgecolor="0.75", hatch="////", linewidth=0, zorder=0,
             label="beyond any rule",
@@ -290,11 +258,9 @@ def _rate_limits(draws: xr.DataArray) -> tuple[float, float]:
 
 
 def draw_study(
-    summary: xr.Dataset,
-    instance: Instance,
-    folder: Path,
+    summary: xr.Dataset, instance: Instance, folder: Path,
     boards: Mapping[int, xr.Dataset] | None = None,
-) -> list[Path]:
+) -> list[Path]:  # fmt: skip
     """Draw all figures of a study into a folder, each as PNG and SVG.
 
     Parameters
@@ -344,21 +310,21 @@ def draw_study(
     return [path for name, axes in drawn.items() for path in save(axes, Path(folder, name))]
 
 
-def _curves(axes: Axes, summary: xr.Dataset, name: str, *, band: bool) -> None:
+def _curves(axes: Axes, summary: xr.Dataset, name: str) -> None:
+    """A curve for each rule, with its band where there is one."""
     for rule, style in styles(summary.rule.values).items():
         one = summary.sel(rule=rule)
-        _line(axes, one.time, one[name], style, rule)
-        if band:
-            axes.fill_between(
-                one.time, one[f"{name}_lower"], one[f"{name}_upper"], color=style["color"],
-                alpha=0.15, linewidth=0,
-            )  # fmt: skip
+        axes.plot(
+            one.time, one[name], label=plain_name(rule), linewidth=1.6, markersize=3.5, zorder=3,
+            **style,
+        )  # fmt: skip
+        if f"{name}_lower" in one:
+            low, high = one[f"{name}_lower"], one[f"{name}_upper"]
+            axes.fill_between(one.time, low, high, color=style["color"], alpha=0.1, linewidth=0)
 
 
-def _line(axes: Axes, time: Any, values: Any, style: dict[str, Any], label: str) -> None:
-    axes.plot(
-        time, values, label=plain_name(label), linewidth=1.6, markersize=3.5, zorder=3, **style
-    )
+def _label(axes: Axes, title: str, ylabel: str, **limits: Any) -> None:
+    axes.set(title=title, xlabel="t, number of pulls", ylabel=ylabel, xscale="log", **limits)
 
 
 def _optimum(axes: Axes, summary: xr.Dataset) -> None:

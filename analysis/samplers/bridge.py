@@ -1,7 +1,6 @@
 """Probabilities of events from their component forms, by a bridge to the standard normal."""
 
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pymc as pm
@@ -12,18 +11,16 @@ from pytensor.graph.replace import vectorize_graph
 from scipy.special import logsumexp
 
 from bayes_feasible._check import Array
-from bayes_feasible.analysis.evidence.density import interpreted
+from bayes_feasible.models._interpreted import interpreted
+from bayes_feasible.models._kept import keep
 
 TURNS = 1000  # of the bridge's fixed point
 ALIKE = 1e-9  # log-weights that differ by less are all the same
-_MAPS: WeakKeyDictionary[pm.Model, "EventMap"] = WeakKeyDictionary()
 
 
 def event_map(model: pm.Model) -> "EventMap":
-    """The map of a component, made once; what `models.doubt` swaps in is seen."""
-    if model not in _MAPS:
-        _MAPS[model] = EventMap(model)
-    return _MAPS[model]
+    """The map of a component, made once; it sees what `models.set_alternative` changes."""
+    return keep(model, "event map", lambda: EventMap(model))
 
 
 class EventMap:

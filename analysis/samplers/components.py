@@ -6,6 +6,7 @@ posterior given the union, whose probability is :math:`\sum_i P_i \, E_i[1/N]`.
 """
 
 import time
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,14 +16,15 @@ from arviz_stats.base import array_stats
 from scipy.special import logsumexp
 
 from bayes_feasible._check import Array
-from bayes_feasible._draws import labelled
 from bayes_feasible.analysis.samplers import mcmc
 from bayes_feasible.analysis.samplers.bridge import bridge, event_map
 from bayes_feasible.analysis.samplers.tasks import Drawn, SamplerError, Task
-from bayes_feasible.analysis.samplers.yardstick import membership
 
 LEFT_OUT = 1e-4  # events with a smaller share of the total are not sampled
 SPARE = 1.02, 6.0  # proposals beyond the expected number: a factor, and standard deviations
+
+
+Run = tuple[xr.Dataset, xr.Dataset, float]  # draws, statistics, seconds of compilation
 
 
 class Component(NamedTuple):
@@ -37,34 +39,36 @@ class Component(NamedTuple):
 
 def nutpie(task: Task) -> Drawn:
     """NUTS of nutpie, one event at a time."""
-
-    def run(model: pm.Model, event: int, draws: int) -> tuple[xr.Dataset, xr.Dataset, float]:
-        start = time.perf_counter()
-        compiled = mcmc.nutpie_model(model)
-        compiling = time.perf_counter() - start
-        drawn, statistics = mcmc.nutpie_chains(
-            task, model, compiled, _anywhere(task, event), draws, 100 + event, **task.options
-        )
-        return drawn, statistics, compiling
-
-    return _together(task, run)
+    return _sample_union(task, nutpie_event)
 
 
 def nuts(task: Task) -> Drawn:
     """PyMC's NUTS, one event at a time."""
+    return _sample_union(task, _nuts_event)
 
-    def run(model: pm.Model, event: int, draws: int) -> tuple[xr.Dataset, xr.Dataset, float]:
-        start = time.perf_counter()
-        step = mcmc.step_method(model, pm.NUTS, task.options)
-        compiling = time.perf_counter() - start
-        tree, before = mcmc.sample(
-            task, model, step, tune=task.tune, draws=draws, starts=_anywhere(task, event),
-            names=mcmc.free_names(model), stream=100 + event,
-        )  # fmt: skip
-        statistics = tree["sample_stats"].to_dataset()
-        return tree["posterior"].to_dataset(), statistics, compiling + before
 
-    return _together(task, run)
+def nutpie_event(task: Task, model: pm.Model, event: int, draws: int) -> Run:
+    """Draws of a component by nutpie, their statistics, and the seconds of compilation."""
+    start = time.perf_counter()
+    compiled = mcmc.nutpie_model(model)
+    compiling = time.perf_counter() - start
+    starts = _anywhere(task, event)
+    drawn, statistics = mcmc.nutpie_chains(
+        task, model, compiled, starts, draws, 100 + event, **task.options
+    )
+    return drawn, statistics, compiling
+
+
+def _nuts_event(task: Task, model: pm.Model, event: int, draws: int) -> Run:
+    start = time.perf_counter()
+    step = mcmc.step_method(model, pm.NUTS, task.options)
+    compiling = time.perf_counter() - start
+    tree, before = mcmc.sample(
+        task, model, step, tune=task.tune, draws=draws, starts=_anywhere(task, event),
+        names=mcmc.free_names(model), stream=100 + event,
+    )  # fmt: skip
+    statistics = tree["sample_stats"].to_dataset()
+    return tree["posterior"].to_dataset(), statistics, compiling + before
 
 
 def _anywhere(task: Task, event: int) -> list[Array]:
@@ -73,32 +77,36 @@ def _anywhere(task: Task, event: int) -> list[Array]:
     return [rng.standard_normal(shape) for _ in range(task.chains)]
 
 
-def _component(
-    task: Task, model: pm.Model, event: int, draws: xr.Dataset, statistics: xr.Dataset
-) -> Component:
-    """Draws of an event, and its probability by a bridge to where they come from."""
-    into_event = event_map(model)
-    parameters, log_weight = into_event(draws)
-    base = into_event.base(log_weight.size, task.generator(70, event))
-    value, error = bridge(log_weight, base)
-    figures = mcmc.trajectory_figures(statistics)
-    return Component(event, parameters, np.full(task.chains, value), error, figures)
-
-
-def _together(task: Task, run: Any) -> Drawn:
+def _sample_union(task: Task, run: Callable[..., Run]) -> Drawn:
     """Sample the events that matter and put them together."""
     if task.alternative.problem.parameter_radius is not None:
         raise SamplerError("with a parameter_radius the events are no half-spaces")
     expected = task.event_log_probabilities()
-    proposals = proposals_needed(task, expected)
-    events = sampled_events(expected)
+    parts, compiling = sample_events(task, run, expected, proposals_needed(task, expected))
+    rest = np.delete(expected, [part.event for part in parts])
+    return combine(task, parts, rest, compiling)[0]
+
+
+def sample_events(
+    task: Task, run: Callable[..., Run], expected: Array, draws: int
+) -> tuple[list[Component], float]:
+    """Draws of each event that matters, and its probability by a bridge to where they come from.
+
+    Also the seconds of compilation.
+    """
     parts, compiling = [], 0.0
-    for event in events:
+    for event in sampled_events(expected):
         model = task.whitened("component", event)
-        draws, statistics, seconds = run(model, event, proposals)
+        drawn, statistics, seconds = run(task, model, event, draws)
         compiling += seconds
-        parts.append(_component(task, model, event, draws, statistics))
-    return combine(task, parts, np.delete(expected, events), compiling)[0]
+        into_event = event_map(model)
+        parameters, log_weight = into_event(drawn)
+        base = into_event.base(log_weight.size, task.generator(70, event))
+        value, error = bridge(log_weight, base)
+        figures = mcmc.trajectory_figures(statistics)
+        log_probability = np.full(task.chains, value)
+        parts.append(Component(event, parameters, log_probability, error, figures))
+    return parts, compiling
 
 
 def sampled_events(log_probability: Array) -> list[int]:
@@ -132,17 +140,17 @@ def combine(
 
     `rest` holds the log-probabilities of the events that were not sampled.
     """
-    inverse = [_inverse_count(task, part) for part in parts]
+    inverse = [inverse_counts(task, part) for part in parts]
     kept = [
-        _thinned(task, [(part, share[chain]) for part, share in zip(parts, inverse, strict=True)],
-                 chain)
+        _thin(task, [(part, share[chain]) for part, share in zip(parts, inverse, strict=True)],
+              chain)
         for chain in range(task.chains)
     ]  # fmt: skip
-    attributes = {
-        "compile_seconds": compiling,
-        **_worst(parts),
-        **_union_probability(parts, inverse, rest),
-    }
+    logs = np.array([part.log_probability.mean() for part in parts])
+    errors = np.array([part.standard_error for part in parts])
+    value, error = measure_union(logs, inverse, errors, rest)
+    measured = {"log_probability": value, "log_probability_standard_error": error}
+    attributes = {"compile_seconds": compiling, **_worst(parts), **measured}
     statistics = xr.Dataset(
         {"event": (("chain", "draw"), np.array([events for _, events in kept]))},
         coords={"chain": np.arange(task.chains), "draw": np.arange(task.draws)},
@@ -152,16 +160,53 @@ def combine(
     return drawn, _by_chain(parts, inverse, rest)
 
 
-def _inverse_count(task: Task, part: Component) -> Array:
+def inverse_counts(task: Task, part: Component) -> Array:
     """One over the number of events that contain each draw, (chain, draw)."""
-    chains, _, *rest = part.draws.shape
-    dataset = labelled(task.alternative.problem, part.draws.reshape(-1, *rest), chains)
-    inside = membership(task.alternative, dataset)
-    inside[part.event] = True  # the event it was drawn from counts without asking
-    return 1.0 / inside.sum(axis=0)
+    inside = task.alternative.events.contains(part.draws)
+    inside[..., part.event] = True  # the event it was drawn from counts without asking
+    return 1.0 / inside.sum(axis=-1)
 
 
-def _thinned(task: Task, parts: list[tuple[Component, Array]], chain: int) -> tuple[Array, Any]:
+def measure_union(
+    log_probabilities: Array,
+    inverse_counts: Sequence[Array],
+    standard_errors: Array | float = 0.0,
+    rest: Array | Sequence[float] = (),
+) -> tuple[float, float]:
+    """Log-probability of a union from chains of its events, and its standard error.
+
+    As `alternative.union.mean_share`, but with the draws of chains, which are not independent.
+
+    Parameters
+    ----------
+    log_probabilities : array (event,)
+    inverse_counts : sequence of arrays (chain, draw), one an event
+        Of each draw of the event, one over the number of events that contain it.
+    standard_errors : array (event,)
+        Of the log-probabilities.
+    rest : array
+        Log-probabilities of events without draws. They lie anywhere between wholly inside the
+        others and wholly apart, so half of each counts, with the error of a uniform share.
+    """
+    top = log_probabilities.max()
+    scale, left = np.exp(log_probabilities - top), np.exp(np.asarray(rest) - top)
+    means = np.array([share.mean() for share in inverse_counts])
+    errors = np.array([_error_of_mean(share) for share in inverse_counts])
+    total = float(np.sum(scale * means) + 0.5 * left.sum())
+    variance = np.sum(scale**2 * (errors**2 + (means * standard_errors) ** 2))
+    variance += np.sum(left**2) / 12.0
+    return float(top + np.log(total)), float(np.sqrt(variance)) / total
+
+
+def _error_of_mean(share: Array) -> float:
+    """Standard error of the mean of 1/N; without any overlap, of one that no draw has shown."""
+    unseen = 0.5 / share.size
+    if np.ptp(share) == 0:
+        return unseen
+    return float(np.hypot(array_stats.mcse(share, method="mean"), unseen))
+
+
+def _thin(task: Task, parts: list[tuple[Component, Array]], chain: int) -> tuple[Array, Any]:
     """One chain: events picked by their probabilities, draws in their order, kept by 1/N."""
     rng = task.generator(60, chain)
     logs = np.array([part.log_probability[chain] for part, _ in parts])
@@ -185,30 +230,6 @@ def _thinned(task: Task, parts: list[tuple[Component, Array]], chain: int) -> tu
     return draws[keep], events[keep]
 
 
-def _union_probability(
-    parts: list[Component], inverse: list[Array], rest: Array
-) -> dict[str, float]:
-    """Log-probability of the union with its standard error.
-
-    Events that were not sampled lie anywhere between wholly inside the others and wholly apart,
-    so half of their probability counts, with the error of a uniform share.
-    """
-    logs = np.array([part.log_probability.mean() for part in parts])
-    top = logs.max()
-    scale = np.exp(logs - top)
-    means = np.array([share.mean() for share in inverse])
-    errors = np.array([_share_error(share) for share in inverse])
-    own = np.array([part.standard_error for part in parts])
-    left = np.exp(rest - top)
-    total = float(np.sum(scale * means) + 0.5 * left.sum())
-    variance = np.sum((scale * errors) ** 2) + np.sum((scale * means * own) ** 2)
-    variance += np.sum(left**2) / 12.0
-    return {
-        "log_probability": float(top + np.log(total)),
-        "log_probability_standard_error": float(np.sqrt(variance)) / total,
-    }
-
-
 def _by_chain(parts: list[Component], inverse: list[Array], rest: Array) -> Array:
     """Log-probability of the union from the draws of each chain alone."""
     logs = [
@@ -217,14 +238,6 @@ def _by_chain(parts: list[Component], inverse: list[Array], rest: Array) -> Arra
     ]
     left = np.broadcast_to((rest - np.log(2.0))[:, np.newaxis], (rest.size, logs[0].size))
     return logsumexp(np.vstack([*logs, left]), axis=0)
-
-
-def _share_error(share: Array) -> float:
-    """Standard error of the mean of 1/N; without any overlap, of one that no draw has shown."""
-    unseen = 0.5 / share.size
-    if np.ptp(share) == 0:
-        return unseen
-    return float(np.hypot(array_stats.mcse(share, method="mean"), unseen))
 
 
 def _worst(parts: list[Component]) -> dict[str, float]:

@@ -15,9 +15,8 @@ from matplotlib.figure import Figure
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.report.style import COLOURS, STYLE, plain_name
-from bayes_feasible.analysis.samplers.scoreboard import ESS_A_CHAIN
-from bayes_feasible.analysis.samplers.yardstick import coordinates, membership
-from bayes_feasible.models._events import half_spaces
+from bayes_feasible.analysis.samplers.verdicts import ESS_A_CHAIN
+from bayes_feasible.analysis.samplers.yardstick import coordinates, occupied
 from bayes_feasible.posterior import Posterior
 
 RANK_LEVEL = 0.01  # false-alarm probability of the test on ranks
@@ -123,7 +122,7 @@ def regions(
     shown = _named_regions(scoreboard)
     rows = [("exact probability", scoreboard.exact_occupancy.values[np.newaxis])]
     for name, tree in _drawn(trees).items():
-        inside = membership(alternative, tree["posterior"].to_dataset())
+        inside = occupied(alternative, tree["posterior"].to_dataset())
         rows.append((name, inside.mean(axis=2).T))
     with mpl.rc_context(STYLE):
         height = 1.2 + 0.17 * sum(len(shares) + 1.5 for _, shares in rows)
@@ -165,7 +164,7 @@ def plane(
     """The planes of the parameters with the edges of the events, and each sampler's draws."""
     drawn = _drawn(trees)
     shown = _named_regions(scoreboard)
-    means = np.vstack([posterior.mean_reward, posterior.mean_cost])
+    means = np.vstack([posterior.theta_reward, posterior.theta_cost])
     blocks, columns = len(means), min(len(drawn), PLANES)
     bands = -(-len(drawn) // columns)
     with mpl.rc_context(STYLE):
@@ -206,7 +205,7 @@ def _plane_row(
     low, high = mean.copy(), mean.copy()
     for axes, tree in zip(row, drawn.values(), strict=True):
         dataset = tree["posterior"].to_dataset()
-        colours = _draw_colours(membership(alternative, dataset), shown)
+        colours = _draw_colours(occupied(alternative, dataset), shown)
         points = _planes(dataset)[block]
         axes.scatter(points[:, 0], points[:, 1], s=5, c=colours, linewidths=0, zorder=3, alpha=0.7)
         axes.plot(*mean, marker="+", color="black", markersize=8, zorder=4)
@@ -311,7 +310,7 @@ def _edges(
 
     What an event asks and the posterior mean has already is left out.
     """
-    vectors, limits = half_spaces(alternative)
+    vectors, limits = alternative.events.vectors, alternative.events.limits
     xlim, ylim = axes.get_xlim(), axes.get_ylim()
     x, y = np.meshgrid(np.linspace(*xlim, 200), np.linspace(*ylim, 200))
     for event, colour in shown.items():

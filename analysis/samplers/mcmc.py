@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import nutpie
@@ -17,13 +16,13 @@ import xarray as xr
 from arviz_stats.base import array_stats
 
 from bayes_feasible._check import Array
+from bayes_feasible._interrupt import heeded
 from bayes_feasible.analysis.samplers.tasks import Drawn, SamplerError, Task
+from bayes_feasible.models._kept import keep
 
 SOFTNESS = 0.01
 KEPT = ("diverging", "energy", "tree_depth", "depth", "n_steps", "step_size", "accept",
         "nstep_out", "nstep_in", "event", "lp", "logp")  # fmt: skip
-_COMPILED: WeakKeyDictionary[pm.Model, Any] = WeakKeyDictionary()
-_STEPS: WeakKeyDictionary[pm.Model, dict[Any, Any]] = WeakKeyDictionary()
 
 
 def slice_hard(task: Task) -> Drawn:
@@ -49,7 +48,7 @@ def nuts_hard(task: Task) -> Drawn:
 def nuts_smooth(task: Task) -> Drawn:
     """PyMC's NUTS on a blurred set."""
     model, options = _smooth(task)
-    return _told(task, _stepped(task, model, pm.NUTS, **options))
+    return _add_softness(task, _stepped(task, model, pm.NUTS, **options))
 
 
 def nutpie_hard(task: Task) -> Drawn:
@@ -59,7 +58,7 @@ def nutpie_hard(task: Task) -> Drawn:
 
 def nutpie_smooth(task: Task) -> Drawn:
     """The NUTS of nutpie on a blurred set."""
-    return _told(task, _nutpie(task, *_smooth(task)))
+    return _add_softness(task, _nutpie(task, *_smooth(task)))
 
 
 def _smooth(task: Task) -> tuple[pm.Model, dict[str, Any]]:
@@ -67,7 +66,7 @@ def _smooth(task: Task) -> tuple[pm.Model, dict[str, Any]]:
     return task.whitened("smooth", softness=options.pop("softness")), options
 
 
-def _told(task: Task, drawn: Drawn) -> Drawn:
+def _add_softness(task: Task, drawn: Drawn) -> Drawn:
     """With the softness beside the share of draws outside, which it decides."""
     softness = float(task.options.get("softness", SOFTNESS))
     return drawn._replace(attributes={**drawn.attributes, "softness": softness})
@@ -97,13 +96,13 @@ def _nutpie(task: Task, model: pm.Model, options: dict[str, Any]) -> Drawn:
 
 def step_method(model: pm.Model, kind: Callable[..., Any], options: dict[str, Any]) -> Any:
     """A step method with its functions compiled, untuned; later calls get the same one."""
-    kept = _STEPS.setdefault(model, {})
-    key = (kind, tuple(sorted(options.items())))
-    if key not in kept:
+
+    def make() -> tuple[Any, Any]:
         # Points come from PyMC itself: checking each again takes a tenth of the time of NUTS.
         step = kind(model=model, compile_kwargs={"trust_input": True}, **options)
-        kept[key] = step, step.sampling_state
-    step, untuned = kept[key]
+        return step, step.sampling_state
+
+    step, untuned = keep(model, (kind, *sorted(options.items())), make)
     step.sampling_state = untuned
     return step
 
@@ -155,15 +154,35 @@ def light_functions() -> AbstractContextManager[Any]:
     return pytensor.config.change_flags(mode="FAST_COMPILE")
 
 
-def nutpie_model(model: pm.Model) -> Any:
-    """The model compiled for nutpie, once; later calls only pass its present data."""
-    if model not in _COMPILED:
+def nutpie_model(model: pm.Model, names: Sequence[str] | None = None) -> Any:
+    """The model compiled for nutpie, once; later calls only pass its present data.
+
+    `names` are the variables that are recorded, by default the free ones.
+    """
+    names = free_names(model) if names is None else list(names)
+
+    def make() -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            _COMPILED[model] = nutpie.compile_pymc_model(model, var_names=free_names(model))
-    compiled = _COMPILED[model]
+            return nutpie.compile_pymc_model(model, var_names=names)
+
+    compiled = keep(model, ("nutpie", *names), make)
     data = {shared.name: shared.get_value() for shared in compiled.shared_var_keys}
     return compiled.with_data(**data)
+
+
+def nuts(
+    model: pm.Model, names: Sequence[str], draws: int, tune: int, chains: int, seed: list[int],
+    progress: bool = False,
+) -> tuple[xr.Dataset, xr.Dataset]:  # fmt: skip
+    """Draws of these variables by nutpie from its own starts, and the statistics."""
+    names = [name for name in names if name in model.named_vars]
+    with heeded():  # on Ctrl-C, nutpie returns the draws that it has
+        tree = nutpie.sample(
+            nutpie_model(model, names), draws=draws, tune=tune, chains=chains, cores=1,
+            seed=int(np.random.default_rng(seed).integers(2**31)), progress_bar=progress,
+        )  # fmt: skip
+    return tree["posterior"].to_dataset(), tree["sample_stats"].to_dataset()
 
 
 def free_names(model: pm.Model) -> list[str]:
@@ -202,12 +221,11 @@ def nutpie_chains(
             raise SamplerError(f"nutpie: {str(error).splitlines()[0]}") from None
         found.append(tree)
     chain = xr.DataArray(np.arange(task.chains), dims="chain", name="chain")
-    groups = (
+    drawn, statistics = (
         xr.concat([tree[group].to_dataset().isel(chain=0, drop=True) for tree in found], chain)
         for group in ("posterior", "sample_stats")
     )
-    draws_, statistics = groups
-    return draws_, statistics
+    return drawn, statistics
 
 
 def trajectory_figures(statistics: xr.Dataset) -> dict[str, float]:

@@ -12,16 +12,16 @@ import pytensor
 import xarray as xr
 
 from bayes_feasible import _check
-from bayes_feasible._draws import labelled
+from bayes_feasible._draws import labelled, stack_blocks
 from bayes_feasible._interrupt import heeded
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.analysis.evidence.density import density
-from bayes_feasible.analysis.evidence.evidence import log_whole
-from bayes_feasible.analysis.evidence.expansion import global_modes
+from bayes_feasible.analysis.evidence.expansion import weigh_whole
 from bayes_feasible.analysis.samplers import components as _components
 from bayes_feasible.analysis.samplers import mcmc, smc
-from bayes_feasible.analysis.samplers.tasks import Drawn, SamplerError, Task, parameters_of
+from bayes_feasible.analysis.samplers.tasks import Drawn, SamplerError, Task
+from bayes_feasible.models.density import density
 from bayes_feasible.models.exact_step import ExactStep
+from bayes_feasible.models.laplace import global_modes
 from bayes_feasible.models.linear_gaussian import linear_gaussian
 from bayes_feasible.posterior import Posterior
 
@@ -118,9 +118,9 @@ def sample_alternative(
     check_name(sampler)
     entry = SAMPLERS[sampler]
     if not isinstance(posterior, Posterior):
-        raise ValueError(f"posterior: expected a Posterior, got {type(posterior).__name__}")
+        raise TypeError(f"posterior: expected a Posterior, got {type(posterior).__name__}")
     if not isinstance(alternative, Alternative):
-        raise ValueError(f"alternative: expected an Alternative, got {type(alternative).__name__}")
+        raise TypeError(f"alternative: expected an Alternative, got {type(alternative).__name__}")
     unknown = sorted(set(options) - set(entry.options))
     if unknown:
         known = ", ".join(entry.options) or "none"
@@ -164,7 +164,7 @@ def _normalised(task: Task, drawn: Drawn) -> Drawn:
     if task.model is None and task.alternative.problem.parameter_radius is None:
         return drawn
     functions = density(linear_gaussian(task.posterior) if task.model is None else task.model)
-    whole = log_whole(functions, global_modes(functions), WHOLE_DRAWS, task.generator(300))
+    whole = weigh_whole(functions, global_modes(functions), WHOLE_DRAWS, task.generator(300))
     if not whole.weighty:
         raise SamplerError("log P: no draw of the posterior lies within the parameter_radius")
     shift = whole.log_integral() - task.reference().log_evidence
@@ -188,7 +188,7 @@ def _tree(task: Task, name: str, attributes: dict[str, Any], drawn: Drawn) -> xr
     if drawn.components is not None:
         groups["components"] = drawn.components
     tree = xr.DataTree.from_dict(groups)
-    inside = task.alternative.contains(drawn.parameters[:, :, 0], drawn.parameters[:, :, 1:])
+    inside = task.alternative.events.contains(drawn.parameters).any(axis=2)
     tree.attrs = {
         "sampler": name,
         "title": SAMPLERS[name].title,
@@ -211,7 +211,7 @@ def _exact(task: Task) -> Drawn:
         task.posterior, task.draws, seed=task.generator(0), chains=task.chains
     )
     return Drawn(
-        parameters_of(drawn),
+        stack_blocks(drawn),
         drawn[["event"]],
         {"compile_seconds": compiling, **_measured(task)},
     )
@@ -224,7 +224,7 @@ def _exact_step(task: Task) -> Drawn:
     names = [variable.name for variable in step.vars]
     tree, compiling = mcmc.sample(task, model, step, tune=0, names=names)
     return Drawn(
-        parameters_of(tree["posterior"].to_dataset()),
+        stack_blocks(tree["posterior"].to_dataset()),
         tree["sample_stats"].to_dataset(),
         {"compile_seconds": compiling, **_measured(task)},
     )

@@ -8,7 +8,6 @@ share is the probability of the set.
 
 import time
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pymc as pm
@@ -22,12 +21,11 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from bayes_feasible._check import Array
-from bayes_feasible._draws import labelled
-from bayes_feasible.analysis.evidence.density import interpreted
 from bayes_feasible.analysis.samplers import components as _components
 from bayes_feasible.analysis.samplers import mcmc
 from bayes_feasible.analysis.samplers.tasks import Drawn, SamplerError, Task
-from bayes_feasible.analysis.samplers.yardstick import membership
+from bayes_feasible.models._interpreted import interpreted
+from bayes_feasible.models._kept import keep
 
 SHARPNESS = 4.0
 UNION_THRESHOLD = 0.5  # PyMC's own
@@ -39,7 +37,6 @@ WIDENING = 1.4
 # which among 20 coordinates some seems to by chance. With one left behind in ten, the population
 # shrinks from stage to stage: at d = 10 and log P = -400 by 0.8 in the end.
 MOVED, MOST_MOVES = 0.97, 100
-_KERNELS: WeakKeyDictionary[pm.Model, "_Kernel"] = WeakKeyDictionary()
 STAGES = 1000  # more mean that nothing can be tempered
 
 
@@ -163,8 +160,7 @@ def _union(task: Task, model: pm.Model, options: dict[str, Any], **more: float) 
     draws, logs = [], []
     for chain, run in enumerate(runs):
         parameters = task.parameters(run["particles"])
-        cost = parameters[:, 1:] if parameters.shape[1] > 1 else None
-        inside = task.alternative.contains(parameters[:, 0], cost)
+        inside = task.alternative.events.contains(parameters).any(axis=1)
         draws.append(_inside(parameters, inside, task.draws, task.generator(210, chain)))
         logs.append(run["log_evidence"] + np.log(inside.mean()))
     longest = max(len(run["beta"]) for run in runs)
@@ -186,9 +182,7 @@ def _kernel(task: Task, model: pm.Model, options: dict[str, Any]) -> tuple[_Kern
     """PyMC's kernel with its functions compiled, and the seconds that took."""
     start = time.perf_counter()
     settings = {"draws": options.pop("particles", task.draws), **options}
-    if model not in _KERNELS:
-        _KERNELS[model] = _Kernel(model)
-    kernel = _KERNELS[model]
+    kernel = keep(model, "smc kernel", lambda: _Kernel(model))
     for name, value in settings.items():
         setattr(kernel, name, value)
     return kernel, time.perf_counter() - start
@@ -198,7 +192,7 @@ def _run(kernel: _Kernel, rng: np.random.Generator) -> dict[str, Any]:
     """One population from the prior to the end: particles, evidence, and its stages."""
     beta, accepted = [], []
     try:
-        with np.errstate(invalid="ignore", divide="ignore"):  # all particles outside: told below
+        with np.errstate(invalid="ignore", divide="ignore"):  # all particles may be outside
             kernel.initialize(None, rng)
             if not np.isfinite(kernel.likelihood_logp).any():
                 raise SamplerError(
@@ -247,9 +241,7 @@ def _event_component(
     draws, logs = [], []
     for chain, run in enumerate(runs):
         parameters = task.parameters(run["particles"])
-        inside = membership(
-            task.alternative, labelled(task.alternative.problem, parameters, chains=1)
-        )[event, 0]
+        inside = task.alternative.events.contains(parameters)[:, event]
         draws.append(_inside(parameters, inside, size, task.generator(220, event, chain)))
         logs.append(run["log_evidence"] + np.log(inside.mean()))
     error = _over_runs(np.array(logs))["log_probability_standard_error"]

@@ -13,8 +13,10 @@ from bayes_feasible import models
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_radius
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.models._events import half_spaces
-from bayes_feasible.models.reference import Reference, laplace
+from bayes_feasible.analysis.evidence.expansion import event_log_masses
+from bayes_feasible.models._kept import keep
+from bayes_feasible.models.laplace import laplace
+from bayes_feasible.models.reference import Reference
 from bayes_feasible.posterior import Posterior
 
 TRIES = 10_000  # to find a start within the parameter_radius
@@ -49,7 +51,6 @@ class Task:
     progress: bool
     model: pm.Model | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    _own: dict[str, pm.Model] = field(default_factory=dict)
     _references: dict[int | None, Reference] = field(default_factory=dict)
 
     def generator(self, *stream: int) -> np.random.Generator:
@@ -78,41 +79,36 @@ class Task:
         cannot change any more, so that PyMC keeps what it would work out anew for every run.
         """
         reference = self.reference(event if form == "component" else None)
-        kept, key = self._home(form)
-        if key in kept:
-            model = kept[key]
-            if self.model is None:
-                models.observe(model, self.posterior)
-            models.doubt(model, self.alternative, event, reference)
-            if settings:
-                pm.set_data(settings, model)
-        else:
+
+        def make() -> pm.Model:
             base = models.linear_gaussian(self.posterior) if self.model is None else self.model
             restricted = models.alternative(
                 base, self.alternative, form, event=event, reference=reference, whiten=True,
                 **settings,
             )  # fmt: skip
-            model = kept[key] = cast(pm.Model, freeze_model(restricted))
+            return cast(pm.Model, freeze_model(restricted))
+
+        if self.model is not None:
+            model = keep(self.model, ("whitened", form), make)
+            _copy_data(self.model, model)
+        else:
+            problem = self.alternative.problem
+            names = (tuple(problem.coords[dim].tolist()) for dim in ("feature", "constraint"))
+            key = (*names, problem.parameter_radius is None, form)
+            model = _MODELS[key] if key in _MODELS else _MODELS.setdefault(key, make())
+            models.set_data(model, self.posterior)
+        models.set_alternative(model, self.alternative, event, reference)
+        if settings:
+            pm.set_data(settings, model)
         return model
 
-    def _home(self, form: str) -> tuple[dict[Any, pm.Model], Any]:
-        if self.model is not None:
-            return self._own, form
-        problem = self.alternative.problem
-        names = (tuple(problem.coords[dim].tolist()) for dim in ("feature", "constraint"))
-        return _MODELS, (*names, problem.parameter_radius is None, form)
-
     def event_log_probabilities(self) -> Array:
-        """Of each event under the Gaussian beside the model; -inf if it is impossible."""
-        return np.array(
-            [self._event_log_probability(event) for event in range(len(self.alternative.events))]
+        """Of each event, by the Gaussians beside the model; -inf if it is impossible."""
+        if self.model is not None:
+            return event_log_masses(self.model, self.alternative)
+        return self.alternative.events.log_probabilities(
+            self.reference().mean, self.reference().root
         )
-
-    def _event_log_probability(self, event: int) -> float:
-        if np.isposinf(half_spaces(self.alternative)[1][event]).any():
-            return -np.inf
-        _, bounds = whitened_event(self.reference(event), self.alternative, event)
-        return float(np.sum(log_ndtr(-bounds)))
 
     def starts(self) -> list[Array]:
         """A whitened point inside the set for each chain, one probable event a chain in turn."""
@@ -124,14 +120,18 @@ class Task:
 
     def _start(self, event: int, rng: np.random.Generator) -> Array:
         """A whitened point in an event, and within the bounds on the parameters."""
-        radius = block_radius(self.alternative.problem)
+        reference, events = self.reference(), self.alternative.events.only(event)
+        [normals], [bounds] = events.whiten(reference.mean, reference.root)
+        asked, radius = np.isfinite(bounds), block_radius(self.alternative.problem)
         for _ in range(TRIES):
-            point = _draw_in_event(self.reference(), self.alternative, event, rng)
+            point = rng.standard_normal(normals.shape)
+            along = np.sum(normals * point, axis=1)
+            tail = log_ndtr(-bounds[asked]) + np.log(rng.random(int(asked.sum())))
+            point[asked] += (-ndtri_exp(tail) - along[asked])[:, np.newaxis] * normals[asked]
             if np.all(np.linalg.norm(self.parameters(point), axis=-1) <= radius):
                 return point
         raise SamplerError(
-            f"starts: of {TRIES} draws in {self.alternative.events.names[event]!r} none lies "
-            "within the parameter_radius"
+            f"starts: of {TRIES} draws in {events.names[0]!r} none lies within the parameter_radius"
         )
 
     def parameters(self, whitened: Array) -> Array:
@@ -140,43 +140,9 @@ class Task:
         return reference.mean + np.einsum("pfa,...pa->...pf", reference.root, whitened)
 
 
-def whitened_event(
-    reference: Reference, alternative: Alternative, event: int
-) -> tuple[Array, Array]:
-    """Unit normals (parameter, axis) and bounds (parameter,) of an event in whitened coordinates.
-
-    A bound of -inf asks nothing.
-    """
-    vectors, limits = half_spaces(alternative, event)
-    normals = np.einsum("pf,pfa->pa", vectors, reference.root)
-    length = np.linalg.norm(normals, axis=1)
-    asked = np.isfinite(limits)
-    length = np.where(asked, length, 1.0)
-    centre = np.sum(vectors * reference.mean, axis=1)
-    bounds = np.where(asked, (np.where(asked, limits, 0.0) - centre) / length, -np.inf)
-    return normals / length[:, np.newaxis], bounds
-
-
-def _draw_in_event(
-    reference: Reference, alternative: Alternative, event: int, rng: np.random.Generator
-) -> Array:
-    """One whitened point of the Gaussian given an event."""
-    normals, bounds = whitened_event(reference, alternative, event)
-    point = rng.standard_normal(normals.shape)
-    along = np.sum(normals * point, axis=1)
-    asked = np.isfinite(bounds)
-    beyond = -ndtri_exp(log_ndtr(-bounds[asked]) + np.log(rng.random(int(asked.sum()))))
-    along[asked] = beyond - along[asked]
-    along[~asked] = 0.0
-    return point + along[:, np.newaxis] * normals
-
-
-def parameters_of(draws: xr.Dataset) -> Array:
-    """Draws of a Dataset as one array (chain, draw, parameter, feature)."""
-    reward = draws["theta_reward"].transpose("chain", "draw", "feature").values
-    blocks = [reward[:, :, np.newaxis]]
-    if "theta_cost" in draws:
-        blocks.append(
-            draws["theta_cost"].transpose("chain", "draw", "constraint", "feature").values
-        )
-    return np.concatenate(blocks, axis=2)
+def _copy_data(source: pm.Model, target: pm.Model) -> None:
+    """Give a model that was made from another one the present data of that one."""
+    shared = [one.name for one in source.data_vars if one.name in target.named_vars]
+    dims = {dim for name in shared for dim in source.named_vars_to_dims.get(name, ())}
+    values = {name: source[name].get_value() for name in shared}
+    pm.set_data(values, target, coords={dim: source.coords[dim] for dim in dims})

@@ -6,7 +6,6 @@ healthy. Here the truth is known: the closed form gives the probability of the s
 its events, and exact draws give the rest.
 """
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bayes_feasible._check import Array
+from bayes_feasible._draws import stack_blocks
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.posterior import Posterior
 
@@ -56,54 +56,21 @@ class Yardstick:
         occupancy = np.minimum(np.exp(measured.log_probabilities - measured.value), 1.0)
         error = np.zeros(occupancy.size)
         if alternative.problem.parameter_radius is not None:  # the closed form knows no bounds
-            occupancy = membership(alternative, drawn).mean(axis=(1, 2))
+            occupancy = occupied(alternative, drawn).mean(axis=(1, 2))
             error = np.sqrt(occupancy * (1.0 - occupancy) / EXACT_DRAWS)
-        return cls(
-            alternative,
-            measured.value,
-            measured.standard_error,
-            occupancy,
-            error,
-            np.sort(coordinates(drawn)[:, 0], axis=-1),
-        )
-
-
-def in_order(draws: xr.Dataset) -> xr.Dataset:
-    """The parameters, over chain, draw, constraint and feature in this order."""
-    names = [name for name in ("theta_reward", "theta_cost") if name in draws]
-    order = ("chain", "draw", "constraint", "feature")
-    return draws[names].transpose(*(dim for dim in order if dim in draws.dims))
+        exact = np.sort(coordinates(drawn)[:, 0], axis=-1)
+        return cls(alternative, measured.value, measured.standard_error, occupancy, error, exact)
 
 
 def coordinates(draws: xr.Dataset) -> Array:
     """All parameters of a Dataset of draws as one array (coordinate, chain, draw)."""
-    parts = []
-    for values in in_order(draws).data_vars.values():
-        parts.append(values.values.reshape(*values.shape[:2], -1))
-    return np.ascontiguousarray(np.moveaxis(np.concatenate(parts, axis=2), 2, 0))
+    blocks = stack_blocks(draws)
+    return np.ascontiguousarray(np.moveaxis(blocks.reshape(*blocks.shape[:2], -1), 2, 0))
 
 
-def coordinate_names(draws: xr.Dataset) -> list[str]:
-    """Names of the coordinates, such as `theta_cost[dose, 0]`."""
-    names = []
-    for name, values in in_order(draws).data_vars.items():
-        labels = itertools.product(*(values[dim].values for dim in values.dims[2:]))
-        names += [f"{name}[{', '.join(map(str, label))}]" for label in labels]
-    return names
-
-
-def membership(alternative: Alternative, draws: xr.Dataset) -> NDArray[np.bool_]:
-    """Which events contain each draw, over (event, chain, draw), in the order of the events."""
-    problem, draws = alternative.problem, in_order(draws)
-    own, rivals = problem.candidates[alternative.candidate], problem.candidates[alternative.rivals]
-    reward = draws["theta_reward"].values
-    better = reward @ (rivals - own).T >= 0  # (chain, draw, rival)
-    violated = []
-    for j in np.flatnonzero(np.isfinite(problem.thresholds)):
-        cost = draws["theta_cost"].isel(constraint=int(j)).values
-        violated.append(cost @ own > problem.thresholds[j])
-        better &= cost @ rivals.T <= problem.thresholds[j]
-    return np.stack([*violated, *np.moveaxis(better, -1, 0)])
+def occupied(alternative: Alternative, draws: xr.Dataset) -> NDArray[np.bool_]:
+    """Which events contain each draw, over (event, chain, draw)."""
+    return np.moveaxis(alternative.events.contains(stack_blocks(draws)), 2, 0)
 
 
 def convergence(values: Array) -> dict[str, Array]:

@@ -57,7 +57,7 @@ def summarise(
     region: float = REGION,
     probability: float = PROBABILITY,
 ) -> xr.Dataset:
-    """What a simulation says about each rule, with a verdict.
+    """Reach a verdict on each rule of a simulation.
 
     Parameters
     ----------
@@ -138,9 +138,9 @@ def summarise(
 
 def _check_results(results: Any, instance: Any) -> None:
     if not isinstance(instance, Instance):
-        raise ValueError(f"instance: expected an Instance, got {type(instance).__name__}")
+        raise TypeError(f"instance: expected an Instance, got {type(instance).__name__}")
     if not isinstance(results, xr.Dataset):
-        raise ValueError(f"results: expected a Dataset, got {type(results).__name__}")
+        raise TypeError(f"results: expected a Dataset, got {type(results).__name__}")
     for name in ("log_error", "correct", "allocation", "efficiency"):
         if name not in results:
             raise ValueError(f"results: no variable {name!r}; expected what simulate returns")
@@ -331,8 +331,7 @@ def table(summary: xr.Dataset) -> str:
         f"Verdict after {attributes['horizon']:,} pulls, {attributes['replicates']} replicates: "
         f"does the error fall at the optimal rate Γ = {attributes['rate']:.6g}?"
     )
-    body = [title, text_table(header, rows), "", *_sentences(summary)]
-    return "\n".join(body)
+    return "\n".join([title, text_table(header, rows), "", *_sentences(summary)])
 
 
 def _sentences(summary: xr.Dataset) -> list[str]:

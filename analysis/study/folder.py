@@ -13,7 +13,7 @@ No file holds a time of day: the same study gives the same bytes.
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import xarray as xr
 
 import bayes_feasible
 from bayes_feasible.analysis.study.specification import Specification
-from bayes_feasible.analysis.study.store import Store, digest, hash_bytes
+from bayes_feasible.analysis.study.store import Store, digest, hash_bytes, read_dataset
 from bayes_feasible.files.atomic import TEMPORARY, netcdf_bytes, write_bytes
 from bayes_feasible.files.documents import _strict
 
@@ -74,7 +74,7 @@ class StudyFolder:
         self._remove_temporaries()
         self.parts = Store(path / PARTS)
         for damaged in self.parts.damaged:
-            self.notes.append(f"{damaged}: not as it was written; it is computed again")
+            self.notes.append(f"{damaged}: damaged; it is computed again")
 
     def _read_manifest(self, restart: bool) -> dict[str, Any] | None:
         """The manifest; None in an empty folder, and {} for a broken one that may be replaced."""
@@ -102,7 +102,7 @@ class StudyFolder:
             if restart:
                 return {}
             raise ValueError(
-                f"{self.path / MANIFEST}: not as a study wrote it ({error}); --restart begins anew"
+                f"{self.path / MANIFEST}: not as a study wrote it ({error}); use --restart"
             ) from error
         return manifest
 
@@ -112,7 +112,7 @@ class StudyFolder:
         if differences and not (restart or extend):
             raise ValueError(
                 f"{self.path}: holds a study with another {', '.join(differences)}; choose another "
-                "folder with --out, or keep what still applies with --extend, or begin anew with "
+                "folder with --out, keep what still applies with --extend, or start over with "
                 "--restart"
             )
         if manifest is None or differences or restart:
@@ -152,7 +152,7 @@ class StudyFolder:
         changed = [f"{name} {begun.get(name)}" for name in now if now[name] != begun.get(name)]
         if changed:
             self.notes.append(
-                f"{self.path}: begun with {', '.join(changed)}, which is another version now; "
+                f"{self.path}: started with {', '.join(changed)}, which has changed since; "
                 "last digits may differ between parts"
             )
 
@@ -187,30 +187,28 @@ class StudyFolder:
                 if TEMPORARY.fullmatch(path.name) and path.is_file():
                     path.unlink()
 
+    def make(self, name: str, origin: str, make: Callable[[], xr.Dataset]) -> xr.Dataset:
+        """Read an output, made only if there is none of the same origin; record the origin."""
+        content = self.kept(name, origin)
+        if content is None:
+            content = netcdf_bytes(make())
+            write_bytes(self.path / name, content)
+            self._record({name: {"sha256": hash_bytes(content), "from": origin}})
+        return read_dataset(content)
+
     def kept(self, name: str, origin: str) -> bytes | None:
-        """An output made earlier from the same origin, if it is as it was written."""
+        """Read an output made earlier from the same origin, if it is as it was written."""
         record, content = self.outputs.get(name), self._content(name)
         if record is None or content is None or record.get("from") != origin:
             return None
         return content if hash_bytes(content) == record["sha256"] else None
 
-    def keep(self, name: str, dataset: xr.Dataset, origin: str) -> bytes:
-        """Write an output, and record what it was made from."""
-        content = netcdf_bytes(dataset)
-        write_bytes(self.path / name, content)
-        self._record({name: {"sha256": hash_bytes(content), "from": origin}})
-        return content
-
     def keep_files(self, paths: list[Path], origin: str, instead_of: Sequence[str] = ()) -> None:
         """Record outputs that are written, in the place of others, and what they were made from."""
         root = self.path.resolve()
-        made = {
-            path.resolve().relative_to(root).as_posix(): {
-                "sha256": hash_bytes(path.read_bytes()),
-                "from": origin,
-            }
-            for path in paths
-        }
+        names = [path.resolve().relative_to(root).as_posix() for path in paths]
+        sums = [hash_bytes(path.read_bytes()) for path in paths]
+        made = {n: {"sha256": s, "from": origin} for n, s in zip(names, sums, strict=True)}
         for name in set(instead_of) - set(made):
             (self.path / name).unlink(missing_ok=True)
             self.outputs = {key: value for key, value in self.outputs.items() if key != name}

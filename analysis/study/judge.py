@@ -78,8 +78,8 @@ def reach_verdict(
     sure = f"{100 * evidence.probability:g} % sure"
     if _contradicts(evidence, approach):
         text = (
-            f"the fit gives {evidence.mean:.3f} Γ, above what any rule can reach: the regression "
-            "or the data are not to be trusted"
+            f"the fit gives {evidence.mean:.3f} Γ, above what any rule can reach: do not trust "
+            "the regression or the data"
         )
         return {"verdict": FAULT, "explanation": text}
     if within >= evidence.probability and approach.arrived:

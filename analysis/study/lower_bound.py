@@ -132,7 +132,7 @@ def check(
     *,
     seed: int = 0,
 ) -> LowerBound:
-    """How sure a recommendation is after recorded pulls, and how fast that can improve.
+    """Measure how sure a recommendation is after recorded pulls, and how fast that can improve.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def check(
     """
     posterior = pulls.posterior() if isinstance(pulls, History) else pulls
     if not isinstance(posterior, Posterior):
-        raise ValueError(f"pulls: expected a History or a Posterior, got {type(pulls).__name__}")
+        raise TypeError(f"pulls: expected a History or a Posterior, got {type(pulls).__name__}")
     if isinstance(problem, Instance):
         if instance is not None and instance != problem:
             raise ValueError("instance: another truth than that of problem")
@@ -173,7 +173,7 @@ def check(
     if instance is not None and instance.problem != posterior.problem:
         raise ValueError("instance: the pulls were recorded on another problem")
     problem = posterior.problem
-    choice = posterior.best() if candidate is None else _candidate(problem, candidate)
+    choice = posterior.best() if candidate is None else _check.candidate(problem, candidate)
     counts, total = posterior.counts, posterior.pulls
     shares = counts / total if total else np.zeros(len(counts))
     notes = _notes(posterior, choice)
@@ -192,26 +192,12 @@ def check(
         upper=upper,
         mistake=mistake,
         decay=-log_error / total if total else math.nan,
-        allocation=_by_name(problem.coords["arm"], shares),
+        allocation=dict(zip(map(str, problem.coords["arm"]), shares.tolist(), strict=True)),
         estimated=estimated,
         true=None if instance is None or not total else _bound(instance, shares),
         correct=None if instance is None else _correct(instance, choice),
         notes=notes,
     )
-
-
-def _candidate(problem: Problem, value: Any) -> int:
-    """The index of a candidate that was named, or given by its index."""
-    if not isinstance(value, str):
-        return _check.index("candidate", value, len(problem.candidates), "candidate")
-    names = list(map(str, problem.coords["candidate"].tolist()))
-    if value in names:
-        return names.index(value)
-    if value.isdecimal() and not any(name.isdecimal() for name in names):
-        return _check.index("candidate", int(value), len(names), "candidate")
-    from bayes_feasible.files.documents import unknown
-
-    raise ValueError(f"candidate: {unknown('candidate', value, names)}")
 
 
 def _error(
@@ -230,7 +216,7 @@ def _estimated(posterior: Posterior, choice: int | None, shares: Any) -> Bound |
     if choice is None or not posterior.pulls:
         return None
     try:
-        estimate = Instance(posterior.problem, posterior.mean_reward, posterior.mean_cost)
+        estimate = Instance(posterior.problem, posterior.theta_reward, posterior.theta_cost)
     except ValueError:  # no candidate is feasible there, or it lies beyond the parameter radius
         return None
     if not posterior.problem.copies(choice)[estimate.best]:
@@ -265,10 +251,6 @@ def _notes(posterior: Posterior, choice: int | None) -> list[str]:
     if problem.parameter_radius is not None:
         notes.append("exponents and rates take the parameters as unbounded; the error does not")
     return notes
-
-
-def _by_name(names: Any, values: Any) -> dict[str, float]:
-    return {str(name): float(value) for name, value in zip(names, values, strict=True)}
 
 
 def _bound_lines(bound: Bound, pulls: int) -> list[str]:

@@ -32,7 +32,8 @@ import math
 import os
 import tomllib
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -42,10 +43,11 @@ import numpy as np
 import tomli_w
 
 from bayes_feasible import _check
+from bayes_feasible._check import unknown
 from bayes_feasible.analysis.study.store import digest
 from bayes_feasible.built_in import build_instance
 from bayes_feasible.files.documents import KEYS as PROBLEM_KEYS
-from bayes_feasible.files.documents import _strict, build, from_document, to_document, unknown
+from bayes_feasible.files.documents import _strict, build, from_document, to_document
 from bayes_feasible.files.problems import load
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.rate import optimal_rate
@@ -194,32 +196,41 @@ def default() -> Specification:
 
 
 def read(path: str | os.PathLike[str]) -> Specification:
-    """A specification from a TOML file; mistakes are told with the path in front."""
+    """Read a specification from a TOML file; errors start with its path."""
     file = Path(path)
     if file.is_dir():
         raise ValueError(f"{file}: expected a TOML file, this is a folder")
     if not file.exists():
         raise FileNotFoundError(f"{file}: no such file")
+    with _named(f"{file}: "):
+        try:
+            text = _check.no_device(file).read_bytes().decode("utf-8-sig")
+            return parse(tomllib.loads(text), file.parent)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"expected text in UTF-8 ({error})") from error
+        except RecursionError:
+            raise ValueError("values are nested too deeply") from None
+
+
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Say where a mistake is, in front of its message."""
     try:
-        text = _check.no_device(file).read_bytes().decode("utf-8-sig")
-        return parse(tomllib.loads(text), file.parent)
-    except RecursionError:
-        raise ValueError(f"{file}: values are nested too deeply") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file}: expected text in UTF-8 ({error})") from error
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error
+        yield
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{where}{error}") from error
 
 
 def parse(document: Mapping[str, Any], folder: str | os.PathLike[str] = ".") -> Specification:
-    """A specification from a table such as `tomllib` gives.
+    """Check a specification in a table such as `tomllib` gives.
 
     Parameters
     ----------
     document : dict
-        As the file. `instance` may also be an `Instance`.
+        As in the file. `instance` may also be an `Instance`.
     folder : path
-        Where the path of a problem file starts.
+        What the path of a problem file is relative to.
 
     Raises
     ------
@@ -253,13 +264,11 @@ def parse(document: Mapping[str, Any], folder: str | os.PathLike[str] = ".") -> 
     _require_rate(instance)
     for rule in rules:
         _start(rule.name, rule.maker, instance, 0)
-    return Specification(
-        instance, source, rules, horizon, replicates, times, seed, checks, title
-    )  # fmt: skip
+    return Specification(instance, source, rules, horizon, replicates, times, seed, checks, title)
 
 
 def specified(value: Any) -> Specification:
-    """A checked specification from whatever describes it."""
+    """Check a specification, whatever describes it."""
     if value is None:
         return default()
     if isinstance(value, Specification):
@@ -279,7 +288,7 @@ def _instance(value: Any, folder: Path) -> tuple[Instance, dict[str, Any]]:
         return value, to_document(value)
     if not isinstance(value, Mapping):
         raise ValueError(f"instance: expected a table with name or file, got {value!r}")
-    try:
+    with _named("instance: "):
         if "name" in value:
             parameters = {key: item for key, item in value.items() if key != "name"}
             return build_instance(value["name"], parameters), dict(value)
@@ -293,8 +302,6 @@ def _instance(value: Any, folder: Path) -> tuple[Instance, dict[str, Any]]:
             if "arms" not in value:
                 raise ValueError("expected name, file or arms")
             loaded = build(from_document(dict(value)))
-    except ValueError as error:
-        raise ValueError(f"instance: {error}") from error
     if not isinstance(loaded, Instance):
         raise ValueError("instance: the true parameters are needed, but there is no theta_reward")
     return loaded, to_document(loaded)
@@ -330,11 +337,9 @@ def _rule(name: str, value: Any) -> RuleChoice:
     if not isinstance(kind, str) or kind not in RULES:
         where = f"rules.{name}: kind" if "kind" in value else "rules"
         raise ValueError(f"{where}: {unknown('rule', kind, RULES)}")
-    known = [
-        parameter
-        for parameter in inspect.signature(RULES[kind]).parameters
-        if parameter not in ("problem", "seed")
-    ]
+    known = dict(inspect.signature(RULES[kind]).parameters)
+    for own in ("problem", "seed"):  # the study gives these
+        known.pop(own)
     _only(f"rules.{name}: ", options, known, f"option of {kind}")
     return RuleChoice(name, kind, options)
 
@@ -349,10 +354,8 @@ def _checks(value: Any, rules: tuple[RuleChoice, ...], times: tuple[int, ...]) -
         raise ValueError(f"checks: {unknown('rule', rule, names)}")
     if "checkpoints" not in value:
         raise ValueError("checks: checkpoints: missing")
-    try:
+    with _named("checks: "):
         wanted = tuple(map(int, _times(value["checkpoints"], times[-1])))
-    except ValueError as error:
-        raise ValueError(f"checks: {error}") from error
     for time in wanted:
         if time not in times:
             raise ValueError(
@@ -374,9 +377,7 @@ def _samplers(value: Any) -> tuple[str, ...]:
         return quick
     if not isinstance(value, list | tuple) or not value:
         raise ValueError(f"checks: samplers: expected a list of names, got {value!r}")
-    for name in value:
-        if name not in known:
-            raise ValueError(f"checks: samplers: {unknown('sampler', name, known)}")
+    _only("checks: samplers: ", value, known, "sampler")
     if len(set(value)) < len(value):
         raise ValueError(f"checks: samplers: expected distinct names, got {list(value)}")
     return tuple(value)
@@ -389,10 +390,10 @@ def known_samplers() -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(sample.SAMPLERS), tuple(sample.QUICK)
 
 
-def _only(where: str, table: Mapping[str, Any], known: Iterable[str], what: str = "key") -> None:
-    for key in table:
-        if key not in known:
-            raise ValueError(f"{where}{unknown(what, key, known)}")
+def _only(where: str, names: Iterable[Any], known: Iterable[str], what: str = "key") -> None:
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{where}{unknown(what, name, known)}")
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ bits as an undisturbed one, wherever the parts were computed.
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -84,24 +84,22 @@ class Study:
     notes: list[str] = field(default_factory=list)
 
     def tables(self) -> str:
-        """The study as text, the verdict last."""
+        """Format the study as text, the verdict last."""
         texts = [self.specification.title] if self.specification.title else []
         texts.append(optimum.tables(self.optimum))
-        texts += [self._sampler_table(time) for time in self.scoreboard]
+        texts += [self._sampler_table(*each) for each in self.scoreboard.items()]
         if self.summary is not None:
             from bayes_feasible.analysis.study import convergence
 
             texts.append(convergence.table(self.summary))
         return "\n\n".join(texts)
 
-    def _sampler_table(self, time: int) -> str:
+    def _sampler_table(self, time: int, board: xr.Dataset) -> str:
         from bayes_feasible.analysis.samplers import scoreboard
 
         rule = self.specification.checks.rule if self.specification.checks else ""
-        return (
-            f"Samplers of the alternative set after {time:,} pulls of {rule}\n"
-            + scoreboard.table(self.scoreboard[time])
-        )
+        title = f"Samplers of the alternative set after {time:,} pulls of {rule}"
+        return f"{title}\n{scoreboard.table(board)}"
 
 
 def study(
@@ -115,25 +113,25 @@ def study(
     only_results: bool = False,
     progress: bool | None = None,
 ) -> Study:
-    """Run a study, or go on with it, and draw its conclusions.
+    """Run a study, or resume it, and draw its conclusions.
 
     Parameters
     ----------
     specification : path, dict or Specification, optional
-        What to do, see `bayes_feasible.analysis.study.specification`; End of Optimism by default.
+        See `bayes_feasible.analysis.study.specification`; End of Optimism by default.
     out : path
-        The study's folder: new, empty, or with the same study in it, which is then continued.
+        The study's folder: new, empty, or with the same study in it, which is then resumed.
     workers : int, optional
         Local processes; by default one a core, for work that is worth it.
     dask : str, optional
         Compute on Dask instead: the address of a scheduler, or "local:N".
     restart : bool
-        Give up what is in the folder, were it of another specification.
+        Discard what is in the folder, even if it belongs to another specification.
     extend : bool
         If the specification has changed, keep the parts that still apply: those of the same
         instance, rule, checkpoints and seed.
     only_results : bool
-        Compute and combine the parts, and leave checks, verdict, figures and report for later.
+        Compute and combine the parts; leave checks, verdict, figures and report for later.
     progress : bool, optional
         Whether to show progress bars; by default on a terminal.
 
@@ -146,19 +144,15 @@ def study(
     ValueError
         If the specification is wrong, or the folder holds another study.
     Unfinished
-        If workers died again and again, or the disk is full; finished parts are kept.
+        If workers keep dying, or the disk is full; finished parts are kept.
     KeyboardInterrupt
-        On Ctrl-C, with a message on how to go on; finished parts are kept.
+        On Ctrl-C, with a message on how to resume; finished parts are kept.
 
     Examples
     --------
     >>> import tempfile
-    >>> specification = {
-    ...     "instance": {"name": "end_of_optimism", "alpha": 0.3},
-    ...     "rules": ["Oracle", "Uniform"],
-    ...     "horizon": 100,
-    ...     "replicates": 2,
-    ... }
+    >>> specification = {"instance": {"name": "end_of_optimism", "alpha": 0.3},
+    ...                  "rules": ["Oracle", "Uniform"], "horizon": 100, "replicates": 2}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     first = study(specification, folder, workers=1, only_results=True)
     ...     again = study(specification, folder, workers=1, only_results=True)
@@ -172,9 +166,9 @@ def study(
     if dask is not None:
         pool.check_dask(dask)
         if workers is not None:
-            raise ValueError("workers: a Dask cluster has its own; choose one of workers and dask")
+            raise ValueError("workers: a Dask cluster has its own; give workers or dask, not both")
     if restart and extend:
-        raise ValueError("restart: it gives up what extend would keep; choose one")
+        raise ValueError("restart: it discards what extend would keep; give one of them")
     show = sys.stderr.isatty() if progress is None else progress
     path = _check.path("out", out)
     if os.path.lexists(path) and not path.is_dir():
@@ -184,7 +178,7 @@ def study(
         try:
             held.enter_context(locked_folder(path, LOCK_PATIENCE))
         except TimeoutError:
-            raise ValueError(f"{path}: another process works on this study") from None
+            raise ValueError(f"{path}: another process is working on this study") from None
         folder = StudyFolder(path, wanted, restart=restart, extend=extend)
         parts = cut(wanted)
         try:
@@ -203,18 +197,14 @@ def _standing(folder: StudyFolder, parts: list[Part]) -> str:
     finished = sum(part.key in on_disk for part in parts)
     return (
         f"{finished} of {len(parts)} parts are finished and kept in {folder.path}; "
-        "the same command again goes on from there"
+        "run the same command again to resume"
     )
 
 
 def _compute(
-    folder: StudyFolder,
-    parts: list[Part],
-    workers: int | None,
-    dask: str | None,
-    show: bool,
+    folder: StudyFolder, parts: list[Part], workers: int | None, dask: str | None, show: bool
 ) -> int:
-    """Compute and write the parts that are missing; how many."""
+    """Compute and write the parts that are missing; returns how many."""
     wanted = folder.specification
     folder.parts.remove_all_but({part.key for part in parts} | set(_check_keys(wanted).values()))
     missing = [part for part in parts if part.key not in folder.parts]
@@ -260,12 +250,6 @@ def _bar(title: str, total: int, unit: str, show: bool, initial: int = 0) -> tqd
     )  # fmt: skip
 
 
-def _results(folder: StudyFolder, parts: list[Part]) -> tuple[xr.Dataset, str]:
-    """The results of all parts as one Dataset, and the checksum of the parts it is made of."""
-    origin = folder.parts.origin(part.key for part in parts)
-    return _output(folder, "results.nc", origin, lambda: _combine(folder, parts)), origin
-
-
 def _combine(folder: StudyFolder, parts: list[Part]) -> xr.Dataset:
     wanted = folder.specification
     finished: dict[str, dict[int, Replicate]] = {rule.name: {} for rule in wanted.rules}
@@ -276,33 +260,19 @@ def _combine(folder: StudyFolder, parts: list[Part]) -> xr.Dataset:
     return dataset.assign_attrs(study=wanted.hash)
 
 
-def _output(
-    folder: StudyFolder, name: str, origin: str, make: Callable[[], xr.Dataset]
-) -> xr.Dataset:
-    """A Dataset as its file holds it."""
-    return read_dataset(_kept(folder, name, origin, make))
-
-
-def _kept(folder: StudyFolder, name: str, origin: str, make: Callable[[], xr.Dataset]) -> bytes:
-    """The content of a file, made only if there is none of the same origin."""
-    content = folder.kept(name, origin)
-    return folder.keep(name, make(), origin) if content is None else content
-
-
 def _conclude(folder: StudyFolder, parts: list[Part], only_results: bool, show: bool) -> Study:
     """Combine the parts and draw the conclusions, re-using what was made of the same parts."""
     wanted = folder.specification
-    results, origin = _results(folder, parts)
-    best = _output(
-        folder, "optimum.nc", origin, lambda: optimum.optimum(wanted.instance, wanted.checkpoints)
+    origin = folder.parts.origin(part.key for part in parts)
+    results = folder.make("results.nc", origin, lambda: _combine(folder, parts))
+    best = folder.make(
+        "optimum.nc", origin, lambda: optimum.optimum(wanted.instance, wanted.checkpoints)
     )
     summary, boards = None, {}
     if not only_results:
         boards = _scoreboards(folder, show)
         made_from = digest([origin, _code(*VERDICT_CODE)])
-        summary = _output(
-            folder, "summary.nc", made_from, lambda: _summarise(results, wanted, show)
-        )
+        summary = folder.make("summary.nc", made_from, lambda: _summarise(results, wanted, show))
         _figures(folder, summary, boards)
         _report(folder.path)
     return Study(
@@ -366,7 +336,8 @@ def _scoreboards(folder: StudyFolder, show: bool) -> dict[int, xr.Dataset]:
                 folder.parts.write(f"check-{time:09d}", keys[time], board)
     boards = {time: read_dataset(folder.parts.read(key)) for time, key in keys.items()}
     origin = folder.parts.origin(keys.values())
-    _kept(folder, "scoreboard.nc", origin, lambda: _stack(boards))
+    times = xr.DataArray(list(boards), dims="time", name="time")
+    folder.make("scoreboard.nc", origin, lambda: xr.concat(list(boards.values()), times))
     return boards
 
 
@@ -374,20 +345,12 @@ def _score(posterior: Posterior, wanted: Specification, checks: Checks, show: bo
     """The samplers' scores but for their speed, so that the same study gives the same bytes."""
     from bayes_feasible.analysis.samplers import scoreboard
 
+    alternative = Alternative(wanted.instance.problem, wanted.instance.best)
     board = scoreboard.scoreboard(
-        posterior,
-        Alternative(wanted.instance.problem, wanted.instance.best),
-        checks.samplers,
-        draws=checks.draws,
-        chains=checks.chains,
-        seed=_seed(wanted),
-        progress=show,
-    )
+        posterior, alternative, checks.samplers, draws=checks.draws, chains=checks.chains,
+        seed=_seed(wanted), progress=show,
+    )  # fmt: skip
     return board.assign({name: xr.full_like(board[name], np.nan) for name in TIMINGS})
-
-
-def _stack(boards: dict[int, xr.Dataset]) -> xr.Dataset:
-    return xr.concat(list(boards.values()), xr.DataArray(list(boards), dims="time", name="time"))
 
 
 def _check_keys(wanted: Specification) -> dict[int, str]:
@@ -406,25 +369,13 @@ def _check_keys(wanted: Specification) -> dict[int, str]:
 def posteriors(
     wanted: Specification, name: str, times: Sequence[int], replicate: int = 0
 ) -> Iterator[tuple[int, Posterior]]:
-    """The posteriors that a rule had at some times of a replicate, which is played again.
-
-    Parameters
-    ----------
-    wanted : Specification
-    name : str
-        Of the rule.
-    times : rising whole numbers
-    replicate : int
+    """Replay a replicate of a rule; its posterior at each of some rising times.
 
     Examples
     --------
+    >>> instance = {"name": "end_of_optimism", "alpha": 0.3}
     >>> wanted = specified(
-    ...     {
-    ...         "instance": {"name": "end_of_optimism", "alpha": 0.3},
-    ...         "rules": ["Oracle"],
-    ...         "horizon": 100,
-    ...         "replicates": 2,
-    ...     }
+    ...     {"instance": instance, "rules": ["Oracle"], "horizon": 100, "replicates": 2}
     ... )
     >>> {time: posterior.pulls for time, posterior in posteriors(wanted, "Oracle", [10, 100])}
     {10: 10, 100: 100}

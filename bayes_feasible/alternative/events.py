@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible.problem import Problem
 
@@ -87,6 +88,13 @@ class Events:
         names = [f"{problem.name(z)} feasible" for z in every.tolist()]
         return cls(names, *_ask_feasible(problem, every), np.full(every.size, -1), every)
 
+    @classmethod
+    def everywhere(cls, blocks: int, features: int) -> "Events":
+        """One event that asks nothing."""
+        none = np.array([-1])
+        nothing = np.zeros((1, blocks, features)), np.full((1, blocks), -np.inf)
+        return cls(["everywhere"], *nothing, none, none)
+
     def __len__(self) -> int:
         return len(self.names)
 
@@ -106,6 +114,13 @@ class Events:
             [self.names[e] for e in chosen], self.vectors[chosen], self.limits[chosen],
             self.constraint[chosen], self.rival[chosen],
         )  # fmt: skip
+
+    def only(self, event: int) -> "Events":
+        """One event by itself; it has to be possible."""
+        event = _check.index("event", event, len(self), "event")
+        if event not in self.possible:
+            raise ValueError(f"event: {self.names[event]!r} is impossible")
+        return self.take([event])
 
     def contains(self, theta: Array) -> NDArray[np.bool_]:
         """Which events contain parameters (..., block, feature), over (..., event)."""

@@ -105,16 +105,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _fields(tree: "xr.DataTree", alternative: "Alternative") -> dict[str, Any]:
     """What the command reports, by name."""
-    from bayes_feasible.analysis.samplers.yardstick import (
-        convergence,
-        coordinate_names,
-        coordinates,
-        membership,
-    )
+    from bayes_feasible._draws import parameter_names
+    from bayes_feasible.analysis.samplers.yardstick import convergence, coordinates, occupied
 
     draws = tree["posterior"].to_dataset()
     values = coordinates(draws)
-    inside = membership(alternative, draws)
+    inside = occupied(alternative, draws)
     figures = convergence(values) if values.shape[2] >= 4 else {}
     rows = {
         name: {
@@ -122,7 +118,7 @@ def _fields(tree: "xr.DataTree", alternative: "Alternative") -> dict[str, Any]:
             "sd": float(values[i].std(ddof=1)) if values[i].size > 1 else 0.0,
             **{figure: float(figures[figure][i]) for figure in figures},
         }
-        for i, name in enumerate(coordinate_names(draws))
+        for i, name in enumerate(parameter_names(alternative.problem))
     }
     attributes = {
         str(name): value.item() if hasattr(value, "item") else value

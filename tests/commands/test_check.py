@@ -129,7 +129,7 @@ def test_rare_errors_are_readable(instance):
     ],
 )
 def test_bad_input(history, arguments, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         convergence.check(**({"pulls": history} | arguments))
 
 

@@ -256,7 +256,7 @@ def test_study_tells_of_damaged_parts(capsys, tmp_path, small_study):
     part.write_bytes(b"")
     code, out, err = _run(capsys, *arguments)
     assert (code, out) == (0, "")
-    assert err == (f"bayes-feasible study: {part}: not as it was written; it is computed again\n")
+    assert err == (f"bayes-feasible study: {part}: damaged; it is computed again\n")
 
 
 @pytest.mark.parametrize(

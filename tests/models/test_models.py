@@ -36,7 +36,7 @@ def test_each_model_has_the_density_it_says_and_takes_new_data(kind, constraints
     model = build(kind, first)
     function, some = compiled(model), points(model, 6, seed=2)
     for data in (first, history(this, kind, LONG, seed=3), first.first(0), first.first(1)):
-        models.observe(model, data)
+        models.set_data(model, data)
         np.testing.assert_allclose(
             differences([function(point) for point in some]),
             differences([log_density(kind, data, point) for point in some]),
@@ -165,7 +165,7 @@ def test_all_models_have_the_same_variables_and_the_names_of_the_problem(kind):
     assert model.coords["constraint"] == ("dose", "price")
     assert model.coords["candidate"] == ("u", "v", "copy of u", "w")
     assert {"arms", "candidates", "thresholds"} <= {data.name for data in model.data_vars}
-    models.observe(model, history(this, kind, [0, 1, 2, 2], seed=1))
+    models.set_data(model, history(this, kind, [0, 1, 2, 2], seed=1))
     assert model.coords["arm"] == ("a", "b", "c")
     pull_by_pull = kind in ("linear_gaussian", "student_t")
     assert model.coords.get("pull") == ((1, 2, 3, 4) if pull_by_pull else None)
@@ -205,7 +205,7 @@ def test_the_data_of_another_problem_go_into_the_same_model():
     model = models.linear_gaussian(history(first, "linear_gaussian", SHORT, seed=1).posterior())
     function, some = compiled(model), points(model, 4, seed=2)
     means = evaluated(model, "candidate_cost")
-    models.observe(model, data.posterior())
+    models.set_data(model, data.posterior())
     np.testing.assert_allclose(
         differences([function(point) for point in some]),
         differences([log_density("linear_gaussian", data, point) for point in some]),
@@ -225,7 +225,7 @@ def test_data_that_a_model_cannot_take_are_refused():
         with pytest.raises(ValueError, match=r"^data: this model needs the pulls one by one"):
             build(kind, data.posterior())
     for kind in KINDS:
-        with pytest.raises(ValueError, match=r"^data: expected a Posterior or a History, got list"):
+        with pytest.raises(TypeError, match=r"^data: expected a Posterior or a History, got list"):
             build(kind, [1, 2])
     with pytest.raises(ValueError, match=r"^data: expected rewards of 0 or 1, got .* at pull 0"):
         models.logistic(data)
@@ -244,25 +244,25 @@ def test_data_that_a_model_cannot_take_are_refused():
         models.unknown_noise_student(data.posterior())
 
 
-def test_observe_refuses_what_does_not_fit():
+def test_set_data_refuses_what_does_not_fit():
     this = problem()
     data = history(this, "linear_gaussian", SHORT, seed=1)
     model = models.linear_gaussian(data.posterior())
     fewer = history(problem(1), "linear_gaussian", SHORT, seed=1)
     with pytest.raises(ValueError, match=r"^data: expected the constraints of the model"):
-        models.observe(model, fewer)
+        models.set_data(model, fewer)
     bounded = bf.Posterior(problem(parameter_radius=1.0))
     with pytest.raises(ValueError, match=r"^data: expected a problem with no parameter_radius"):
-        models.observe(model, bounded)
-    with pytest.raises(ValueError, match=r"^data: expected a Posterior or a History, got int"):
-        models.observe(model, 3)
+        models.set_data(model, bounded)
+    with pytest.raises(TypeError, match=r"^data: expected a Posterior or a History, got int"):
+        models.set_data(model, 3)
     with pm.Model(coords={name: this.coords[name] for name in ("feature", "constraint")}) as own:
         pm.Normal("theta_reward", dims="feature")
-    with pytest.raises(ValueError, match=r"^model: it is not one of this package"):
-        models.observe(own, data)
+    with pytest.raises(ValueError, match=r"^model: expected one of this package"):
+        models.set_data(own, data)
     one_by_one = models.linear_gaussian(data)
     with pytest.raises(ValueError, match=r"^data: this model needs the pulls one by one"):
-        models.observe(one_by_one, data.posterior())
+        models.set_data(one_by_one, data.posterior())
 
 
 # --- pulls of an instance ---

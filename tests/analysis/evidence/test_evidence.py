@@ -10,19 +10,15 @@ from scipy.special import expit, log_expit, logsumexp
 
 import bayes_feasible as bf
 from bayes_feasible import models
-from bayes_feasible.analysis.evidence import density as density_module
+from bayes_feasible.alternative.events import Events
 from bayes_feasible.analysis.evidence import scales
-from bayes_feasible.analysis.evidence.density import density
-from bayes_feasible.analysis.evidence.evidence import METHODS, Evidence, Refused, judge, log_error
-from bayes_feasible.analysis.evidence.expansion import (
-    HalfSpaces,
-    Weighted,
-    event_modes,
-    fitted,
-    global_modes,
-    weigh,
-)
+from bayes_feasible.analysis.evidence.evidence import METHODS, Evidence, Refused, log_error
+from bayes_feasible.analysis.evidence.expansion import Weighted, fit, weigh
+from bayes_feasible.analysis.evidence.result import judge_weights
 from bayes_feasible.analysis.samplers.targets import target
+from bayes_feasible.models import density as density_module
+from bayes_feasible.models.density import Density, density
+from bayes_feasible.models.laplace import event_modes, global_modes
 
 FALSE_ALARM = 1e-4  # of every statistical test here, and in all over its cases
 ARMS = np.array([[1.0, 0.2], [0.3, 0.9], [-0.5, 0.8]])
@@ -82,7 +78,7 @@ def test_the_quadrature_is_right_where_the_answer_is_known():
 )
 def test_local_is_within_a_hundredth_of_quadrature_however_rare_the_error(logistic, goal):
     data = logistic_data(PULLS[goal])
-    models.observe(logistic, data)
+    models.set_data(logistic, data)
     truth, events = logistic_truth(data)
     assert truth == pytest.approx(goal, rel=0.1)
     found = log_error(logistic, bf.Alternative(data.problem, 0), draws=200_000, seed=1)
@@ -100,13 +96,13 @@ def test_local_is_within_a_hundredth_of_quadrature_however_rare_the_error(logist
 
 def test_the_global_expansion_is_right_near_the_centre_and_refused_in_the_tail(logistic):
     near = logistic_data(PULLS[-20])
-    models.observe(logistic, near)
+    models.set_data(logistic, near)
     alternative = bf.Alternative(near.problem, 0)
     found = log_error(logistic, alternative, "global", seed=2)
     for pulls, right in ((PULLS[-20], True), (PULLS[-20] + 1, False)):  # the control: one more
         truth, _ = logistic_truth(logistic_data(pulls))
         assert agrees(found.value, truth, found.standard_error, 1, FALSE_ALARM) == right
-    models.observe(logistic, logistic_data(PULLS[-410]))
+    models.set_data(logistic, logistic_data(PULLS[-410]))
     with pytest.raises(Refused, match=r"alternative set .*(k-hat|% of the draws)") as refusal:
         log_error(logistic, alternative, "global", seed=2)
     assert refusal.value.evidence.method == "global"
@@ -116,7 +112,7 @@ def test_the_global_expansion_is_right_near_the_centre_and_refused_in_the_tail(l
 @pytest.mark.slow
 def test_standard_errors_are_honest_over_seeds(logistic):
     data = logistic_data(9)
-    models.observe(logistic, data)
+    models.set_data(logistic, data)
     truth, _ = logistic_truth(data)
     alternative = bf.Alternative(data.problem, 0)
     found = [log_error(logistic, alternative, draws=5000, seed=seed) for seed in range(50)]
@@ -130,7 +126,7 @@ def test_standard_errors_are_honest_over_seeds(logistic):
 @pytest.mark.parametrize("goal", [-4, -40, -400, -4000])
 def test_local_is_the_closed_form_for_the_gaussian_model(gaussian, kind, goal):
     posterior, alternative = target(kind, goal)
-    models.observe(gaussian, posterior)
+    models.set_data(gaussian, posterior)
     exact = alternative.log_probability(posterior)
     wider = alternative.log_probability(posterior, scale=1.03)  # the control: of another posterior
     for method in ("local", "global"):
@@ -177,9 +173,9 @@ def test_ten_dimensions_down_to_minus_1752():
     more = shown.copy()
     more[0, 0] += 1
     other = bf.Posterior.from_sums(problem, np.full(20, pulls), more[:, 0], more[:, 1:])
-    models.observe(model, other)
+    models.set_data(model, other)
     assert not agrees(first.value, log_error(model, alternative).value, error, 1, FALSE_ALARM)
-    models.observe(model, data)
+    models.set_data(model, data)
     assert first.diagnostics["khat"] < 0.7
     with pytest.raises(Refused, match=r"global: .* of the alternative set") as refusal:
         log_error(model, alternative, "global")
@@ -210,7 +206,7 @@ def test_a_bounded_parameter_set_is_respected_or_refused():
         posterior = bf.Posterior.from_history(problem, arms, rewards, costs)
         if model is None:
             model = models.linear_gaussian(posterior)
-        models.observe(model, posterior)
+        models.set_data(model, posterior)
         alternative = bf.Alternative(problem, 0)
         if radius in refusals:
             with pytest.raises(Refused, match=refusals[radius]):
@@ -227,7 +223,7 @@ def test_before_any_pull_it_is_the_prior_that_is_measured(gaussian, logistic):
     """The prior of the parameters is the same Gaussian in both models."""
     for model, problem in ((gaussian, target("b", -4)[1].problem), (logistic, logistic_problem())):
         nothing, alternative = bf.Posterior(problem), bf.Alternative(problem, 0)
-        models.observe(model, nothing)
+        models.set_data(model, nothing)
         some = bf.Posterior.from_history(problem, [0] * 9, [1.0] * 9, [[-1.0]] * 9)
         found = log_error(model, alternative, seed=7)
         for posterior, right in ((nothing, True), (some, False)):  # the control: after pulls
@@ -241,7 +237,7 @@ def test_before_any_pull_it_is_the_prior_that_is_measured(gaussian, logistic):
     [
         (0.3, 0.0, None),
         (1.0, 100.0, r"tails too heavy for an average \(Pareto k-hat 0\.9"),
-        (1.5, 0.0, "only 0.26 % of the draws of the set count, 10 % will do"),
+        (1.5, 0.0, "only 0.26 % of the draws of the set count"),
     ],
 )
 def test_weights_that_cannot_carry_an_average_are_refused(shape, least, reason):
@@ -251,10 +247,10 @@ def test_weights_that_cannot_carry_an_average_are_refused(shape, least, reason):
     weighted = Weighted(log_weights, np.zeros(number, dtype=int), np.ones((number, 1), dtype=bool))
     evidence = Evidence(-1.0, weighted.standard_error, "local", ["only"], np.array([-1.0]))
     if reason is None:
-        judge(evidence, "the set", weighted)
+        judge_weights(evidence, "the set", weighted)
         return
     with pytest.raises(Refused, match=reason) as refusal:
-        judge(evidence, "the set", weighted)
+        judge_weights(evidence, "the set", weighted)
     assert refusal.value.evidence is evidence
 
 
@@ -294,7 +290,7 @@ def unknown():
 @pytest.mark.parametrize("pulls", [0, 4, 20, 300, 2000])
 def test_unknown_scales_give_the_events_of_student_in_closed_form(unknown, pulls):
     history = gaussian_history(pulls, seed=1)
-    models.observe(unknown, history)
+    models.set_data(unknown, history)
     degrees, mean, variances, inverse = student_posterior(history)
     expected = []
     for event in events_of(history.problem, 0):
@@ -321,7 +317,7 @@ def test_unknown_scales_give_the_events_of_student_in_closed_form(unknown, pulls
 )
 def test_scales_too_uncertain_for_a_grid_are_refused(unknown, prior_pulls, most_nodes, monkeypatch):
     """With such a prior and no pulls, e^8000 is a probable scale; or a grid of few nodes."""
-    models.observe(unknown, gaussian_history(0, seed=1))
+    models.set_data(unknown, gaussian_history(0, seed=1))
     monkeypatch.setattr(scales, "MOST_NODES", most_nodes)
     with unknown:
         pm.set_data({"prior_pulls": prior_pulls})
@@ -335,7 +331,7 @@ def test_scales_too_uncertain_for_a_grid_are_refused(unknown, prior_pulls, most_
 
 def test_unknown_scales_give_the_union_of_brute_force(unknown):
     history = gaussian_history(20, seed=1)
-    models.observe(unknown, history)
+    models.set_data(unknown, history)
     degrees, mean, variances, inverse = student_posterior(history)
     rng, draws = np.random.default_rng(6), 400_000
     root = np.linalg.cholesky(inverse)
@@ -385,26 +381,13 @@ def test_outliers_against_brute_force():
     assert not agrees(believed.value, np.log(share), error, 1, FALSE_ALARM)
 
 
-def test_modes_within_events_are_those_of_the_other_search(logistic):
-    models.observe(logistic, logistic_data(PULLS[-44]))
-    alternative = bf.Alternative(logistic_problem(), 0)
-    functions = density(logistic)
-    spaces = HalfSpaces.of(alternative, functions)
-    found = event_modes(functions, spaces, global_modes(functions))
-    for event, [mode] in enumerate(found):
-        reference = models.laplace(logistic, alternative, event)
-        centre = mode.at + np.linalg.solve(mode.curvature, mode.slope)
-        np.testing.assert_allclose(functions.blocks(centre[np.newaxis])[0], reference.mean, 1e-5)
-        assert spaces.contain(mode.at[np.newaxis] + 1e-9 * spaces.normals[event].sum(axis=0))[
-            0, event
-        ]
-
-
 class Correlated:
     """A Gaussian log-density that ties the half-spaces of an event to each other."""
 
     size = 3
     start = np.zeros(3)
+    parameters = np.array([[0], [1]])  # two blocks of one feature, and another coordinate
+    normals, everywhere, blocks = Density.normals, Density.everywhere, Density.blocks
     covariance = np.array([[1.0, 0.7, 0.2], [0.7, 1.5, -0.3], [0.2, -0.3, 0.8]])
     precision = np.linalg.inv(covariance)
 
@@ -420,10 +403,11 @@ class Correlated:
 
 def test_half_spaces_that_are_tied_to_each_other():
     functions = Correlated()
-    spaces = HalfSpaces(np.eye(3)[np.newaxis, :2], np.array([[2.0, 2.5]]))
-    found = event_modes(functions, spaces, global_modes(functions))
-    proposals, _ = fitted(found, spaces, wide=True)
-    drawn = weigh(functions, spaces, proposals, 100_000, np.random.default_rng(1))
+    none = np.array([-1])
+    events = Events(["both"], np.ones((1, 2, 1)), np.array([[2.0, 2.5]]), none, none)
+    found = event_modes(functions, events, global_modes(functions))
+    proposals, _ = fit(functions, found, events, wide=True)
+    drawn = weigh(functions, events, proposals, 100_000, np.random.default_rng(1))
     whole = 0.5 * np.linalg.slogdet(functions.covariance)[1] + 1.5 * np.log(2 * np.pi)
     tied = functions.covariance[:2, :2]
     # the control: as if the two were not tied
@@ -437,7 +421,7 @@ def test_half_spaces_that_are_tied_to_each_other():
 
 def test_the_density_keeps_its_digits_at_odds_beyond_the_range_of_exp(logistic):
     data = logistic_data(21)
-    models.observe(logistic, data)
+    models.set_data(logistic, data)
     points = np.random.default_rng(1).normal(0.0, 500.0, (20, 4))
     blocks = density(logistic).blocks(points)
     expected = np.zeros(20)
@@ -460,7 +444,7 @@ def test_one_compilation_serves_all_checkpoints(logistic, monkeypatch):
     monkeypatch.setattr(density_module.pytensor, "function", none)
     values = []
     for pulls in (5, 10, 40):
-        models.observe(logistic, logistic_data(pulls))
+        models.set_data(logistic, logistic_data(pulls))
         values.append(log_error(logistic, bf.Alternative(logistic_problem(), 0), draws=1000).value)
     assert values[0] > values[1] > values[2]
 
@@ -478,5 +462,5 @@ def test_bad_input_is_named(logistic):
     other = bf.Alternative(bf.Problem(np.eye(3), 0.5), 0)
     with pytest.raises(ValueError, match=r"model: expected theta_reward of shape \(3,\)"):
         log_error(logistic, other)
-    with pytest.raises(ValueError, match="alternative: expected an Alternative, got int"):
+    with pytest.raises(TypeError, match="alternative: expected an Alternative, got int"):
         log_error(logistic, 0)

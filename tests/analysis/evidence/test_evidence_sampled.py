@@ -15,9 +15,11 @@ from test_evidence import (
 
 import bayes_feasible as bf
 from bayes_feasible import models
-from bayes_feasible.analysis.evidence import sampled
+from bayes_feasible._draws import stack_blocks
+from bayes_feasible.analysis.evidence import result, sampled
 from bayes_feasible.analysis.evidence.evidence import Refused, log_error
-from bayes_feasible.analysis.samplers.bridge import bridge
+from bayes_feasible.analysis.samplers import components
+from bayes_feasible.analysis.samplers.bridge import EventMap, bridge
 from bayes_feasible.analysis.samplers.targets import target
 
 
@@ -84,31 +86,44 @@ def _uneven(drawn, statistics):
 
 REFUSALS = [
     (None, None),
-    (_apart, r"{}: the chains disagree \(R-hat 1\.\d+, at most 1\.01 will do\)"),
+    (_apart, r"{}: the chains disagree \(R-hat 1\.\d+, at most 1\.01 is allowed\)"),
     (_diverged, "{}: 1 transitions diverged"),
 ]
 
 
 @pytest.mark.parametrize(
     ("spoil", "reason"),
-    [*REFUSALS, (_uneven, r"{}: the standard error is .* nats, at most 0\.5 will do")],
+    [*REFUSALS, (_uneven, r"{}: the standard error is .* nats, at most 0\.5 is allowed")],
 )
 def test_components_are_refused_where_their_chains_are_wrong(spoil, reason, gaussian, monkeypatch):
     """Under the Gaussian model a component is a standard normal, so independent draws are right."""
     posterior, alternative = target("a", -40)
 
-    def independent(model, draws, tune, seed, progress, names):
-        rng = np.random.default_rng(seed)
-        white = xr.Dataset({"whitened": (("chain", "draw", "parameter", "axis"),
-                                         rng.standard_normal((4, draws // 4, 2, 2)))})  # fmt: skip
-        parameters, log_weight = sampled.event_map(model)(white)
-        found = _chains(parameters, log_weight=log_weight)
-        if spoil:
-            spoil(*found)
-        return found
+    def independent(task, model, event, draws):
+        rng = np.random.default_rng([task.seed, event])
+        dims = ("chain", "draw", "parameter", "axis")
+        white = xr.Dataset({"whitened": (dims, rng.standard_normal((4, draws, 2, 2)))})
+        statistics = xr.Dataset({"diverging": (dims[:2], np.zeros((4, draws)))})
+        return white, statistics, 0.0
 
-    monkeypatch.setattr(sampled, "nuts", independent)
-    models.observe(gaussian, posterior)
+    class Spoilt(EventMap):
+        """The draws in the event, with what is wrong added to them."""
+
+        def __call__(self, draws):
+            parameters, log_weight = super().__call__(draws)
+            drawn, _ = _chains(parameters, log_weight=log_weight)
+            spoil(drawn, statistics)
+            return stack_blocks(drawn), drawn["log_weight"].values
+
+    statistics = xr.Dataset({"diverging": (("chain", "draw"), np.zeros((4, 1000)))})
+    if spoil:
+        monkeypatch.setattr(components, "event_map", Spoilt)
+        monkeypatch.setattr(
+            components.mcmc, "trajectory_figures",
+            lambda _: {"divergences": float(statistics["diverging"].sum())},
+        )  # fmt: skip
+    monkeypatch.setattr(components, "nutpie_event", independent)
+    models.set_data(gaussian, posterior)
     if reason is None:
         found = log_error(gaussian, alternative, "component", draws=4000)
         for scale, right in ((1.0, True), (1.01, False)):  # the control: of another posterior
@@ -125,7 +140,7 @@ def test_components_are_refused_where_their_chains_are_wrong(spoil, reason, gaus
     ("goal", "spoil", "reason"),
     [
         *((-4, *one) for one in REFUSALS),
-        (-40, None, r"{}: the set was hit 0 times in 20000 draws, worth 0 independent ones; 50"),
+        (-40, None, r"{}: 0 of 20000 draws hit the set, worth 0 independent ones; at least 50"),
     ],
 )
 def test_frequencies_are_refused_where_they_are_rare_or_their_chains_wrong(
@@ -133,15 +148,15 @@ def test_frequencies_are_refused_where_they_are_rare_or_their_chains_wrong(
 ):
     posterior, alternative = target("b", goal)
 
-    def independent(model, draws, tune, seed, progress, names):
+    def independent(model, names, draws, tune, chains, seed, progress):
         rng = np.random.default_rng(seed)
-        found = _chains(gaussian_draws(posterior, draws, rng).reshape(4, -1, 2, 2))
+        found = _chains(gaussian_draws(posterior, chains * draws, rng).reshape(4, -1, 2, 2))
         if spoil:
             spoil(*found)
         return found
 
-    monkeypatch.setattr(sampled, "nuts", independent)
-    models.observe(gaussian, posterior)
+    monkeypatch.setattr(sampled.mcmc, "nuts", independent)
+    models.set_data(gaussian, posterior)
     if reason is None:
         found = log_error(gaussian, alternative, "frequency")
         for scale, right in ((1.0, True), (1.5, False)):  # the control: of another posterior
@@ -156,11 +171,11 @@ def test_frequencies_are_refused_where_they_are_rare_or_their_chains_wrong(
 def test_smc_is_refused_where_no_particle_arrives_or_the_populations_differ(gaussian, monkeypatch):
     """Steps so long that no particle survives them; and less tolerance than 1000 particles have."""
     posterior, alternative = target("a", -40)
-    models.observe(gaussian, posterior)
+    models.set_data(gaussian, posterior)
     with pytest.raises(Refused, match="smc: SMC: no particle is inside the set at the end"):
         log_error(gaussian, alternative, "smc", draws=1000, threshold=0.05)
-    monkeypatch.setattr(sampled, "MOST_ERROR", 1e-3)
-    with pytest.raises(Refused, match=r"smc: the standard error is .* nats, at most 0\.001 will"):
+    monkeypatch.setattr(result, "MOST_ERROR", 1e-3)
+    with pytest.raises(Refused, match=r"smc: the standard error is .* nats, at most 0\.001 is"):
         log_error(gaussian, alternative, "smc", draws=1000)
 
 
@@ -173,7 +188,7 @@ def logistic():
 @pytest.mark.parametrize("goal", [-4, -44, -410])
 def test_components_of_nuts_however_rare_the_error(logistic, goal):
     data = logistic_data(PULLS[goal])
-    models.observe(logistic, data)
+    models.set_data(logistic, data)
     found = log_error(logistic, bf.Alternative(data.problem, 0), "component", draws=8000, seed=1)
     assert found.standard_error < 0.02
     for pulls, right in ((PULLS[goal], True), (PULLS[goal] + 1, False)):  # the control: one more
@@ -185,7 +200,7 @@ def test_components_of_nuts_however_rare_the_error(logistic, goal):
 @pytest.mark.parametrize(("goal", "within"), [(-4, 0.1), (-44, 0.2), (-410, 0.5)])
 def test_smc_of_the_events(logistic, goal, within):
     data = logistic_data(PULLS[goal])
-    models.observe(logistic, data)
+    models.set_data(logistic, data)
     found = log_error(logistic, bf.Alternative(data.problem, 0), "smc", draws=8000, seed=2)
     # Four runs give three degrees of freedom.
     bound = stats.t.isf(FALSE_ALARM / 6, found.diagnostics["freedom"]) * found.standard_error
@@ -197,14 +212,14 @@ def test_smc_of_the_events(logistic, goal, within):
 @pytest.mark.slow
 def test_frequency_of_nuts_where_it_is_not_rare_and_refused_where_it_is(logistic):
     data = logistic_data(PULLS[-4])
-    models.observe(logistic, data)
+    models.set_data(logistic, data)
     alternative = bf.Alternative(data.problem, 0)
     found = log_error(logistic, alternative, "frequency", draws=20_000, seed=3)
     for pulls, right in ((PULLS[-4], True), (2 * PULLS[-4], False)):  # the control: twice as many
         truth, _ = logistic_truth(logistic_data(pulls))
         assert agrees(found.value, truth, found.standard_error, 1, FALSE_ALARM) == right
-    models.observe(logistic, logistic_data(PULLS[-20]))
-    with pytest.raises(Refused, match="frequency: the set was hit 0 times in 20000 draws"):
+    models.set_data(logistic, logistic_data(PULLS[-20]))
+    with pytest.raises(Refused, match="frequency: 0 of 20000 draws hit the set"):
         log_error(logistic, alternative, "frequency", draws=20_000, seed=3)
 
 

@@ -36,22 +36,23 @@ def summary(data, instance):
     return found.assign(rate_draws=(("rule", "chain", "draw"), draws))
 
 
-CURVES = {
-    "accuracy": (figures.accuracy, "accuracy"),
-    "efficiency": (figures.efficiency, "efficiency"),
-    "local_exponent": (figures.local_exponent, "slope"),
-}
-
-
-@pytest.mark.parametrize("name", CURVES)
-def test_curves_show_the_summary(summary, name):
-    draw, variable = CURVES[name]
+@pytest.mark.parametrize(
+    ("draw", "variable"),
+    [
+        (figures.accuracy, "accuracy"),
+        (figures.efficiency, "efficiency"),
+        (figures.local_exponent, "slope"),
+    ],
+)
+def test_curves_show_the_summary(summary, draw, variable):
     axes = draw(summary)
     assert isinstance(axes, Axes)
     for line, rule in zip(axes.lines, summary.rule.values, strict=False):
         assert line.get_label() == rule
         np.testing.assert_allclose(line.get_xdata(), TIMES)
         np.testing.assert_allclose(line.get_ydata(), summary[variable].sel(rule=rule))
+    bands = [each for each in axes.collections if each.get_paths()]
+    assert len(bands) == summary.sizes["rule"] * (f"{variable}_lower" in summary)
     assert "pulls" in axes.get_xlabel()
     assert axes.get_title(loc="left")
     assert axes.get_ylabel()
@@ -133,12 +134,9 @@ def test_the_hardest_alternative_is_where_the_ellipse_meets_the_limit(instance):
     assert np.linalg.norm(turned) == pytest.approx(1, rel=1e-9)
 
 
-def test_geometry_needs_two_features():
+def test_geometry_has_a_plane_for_each_parameter_that_binds():
     with pytest.raises(ValueError, match="instance: expected 2 features, got 3"):
         geometry.geometry(bf.instances.random_ball(3, 5, seed=0))
-
-
-def test_geometry_without_and_with_two_constraints():
     assert len(geometry.geometry(bf.instances.soare(2))) == 1
     problem = bf.Problem([[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]], [0.5, 0.6])
     truth = bf.Instance(problem, [1.0, 0.2], [[0.2, 0.3], [0.1, 0.5]])
@@ -270,9 +268,3 @@ def test_the_rate_command_refuses_other_formats(capsys):
     assert "--figure: expected the extension .png, .svg, .pdf, got '.doc'" in (
         capsys.readouterr().err
     )
-
-
-def test_bands_are_drawn(summary):
-    axes = figures.efficiency(summary)
-    bands = [each for each in axes.collections if each.get_paths()]
-    assert len(bands) >= summary.sizes["rule"]

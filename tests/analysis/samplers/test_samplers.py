@@ -1,5 +1,7 @@
 """The samplers of an alternative set: same law as the exact one, same shape of result."""
 
+import gc
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,6 +24,7 @@ from scipy import stats
 import bayes_feasible as bf
 from bayes_feasible import models
 from bayes_feasible.analysis.samplers import components as _components
+from bayes_feasible.analysis.samplers import mcmc
 from bayes_feasible.analysis.samplers import sample as samplers
 from bayes_feasible.analysis.samplers import smc as _smc
 from bayes_feasible.analysis.samplers.sample import SamplerError, sample_alternative
@@ -228,7 +231,7 @@ def test_events_that_overlap_are_put_together_to_the_union():
     assert drawn.parameters.shape[:2] == (chains, size)
     assert same_law(alternative, left, every[inside], FALSE_ALARM)
     with pytest.MonkeyPatch.context() as patch:  # as if events did not overlap
-        patch.setattr(_components, "_inverse_count", lambda _, part: np.ones(part.draws.shape[:2]))
+        patch.setattr(_components, "inverse_counts", lambda _, part: np.ones(part.draws.shape[:2]))
         wrong = _components.combine(task, parts, np.delete(logs, chosen), 0.0)[0]
     wrong_draws = wrong.parameters.reshape(left.shape)
     assert not same_law(alternative, wrong_draws, every[inside], FALSE_ALARM)
@@ -443,8 +446,19 @@ def test_another_model_with_the_same_posterior_gives_the_same(four_events):
 def test_bad_input(four_events, changes, message):
     posterior, alternative = four_events
     arguments = {"posterior": posterior, "alternative": alternative, "progress": False, **changes}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         sample_alternative(**arguments)
+
+
+def test_models_are_freed_with_their_step_methods(four_events):
+    """A step method refers to its model, so a weak dictionary of them freed neither."""
+    model = models.linear_gaussian(four_events[0])
+    with mcmc.light_functions():
+        step = mcmc.step_method(model, pm.NUTS, {})
+        assert mcmc.step_method(model, pm.NUTS, {}) is step
+    model, step = weakref.ref(model), None
+    gc.collect()
+    assert model() is None
 
 
 # --- Bounded parameters ---

@@ -6,7 +6,6 @@ import json
 import math
 import tomllib
 
-import numpy as np
 import pytest
 
 import bayes_feasible as bf
@@ -33,7 +32,8 @@ def test_what_is_left_out_has_a_default():
         RuleChoice("fast", "BLFAIPS", {"eta": 1}),
     )
     assert (small.horizon, small.replicates, small.seed) == (100, 2, 0)
-    assert small.checkpoints == (10, 20, 50, 100)
+    simulated = bf.simulate(small.instance, {"u": bf.Uniform}, 100, 1, executor=False)
+    assert small.checkpoints == (10, 20, 50, 100) == tuple(simulated.time.values)
     assert small.checks is None
 
 
@@ -137,28 +137,18 @@ def test_checks_have_defaults():
     ("change", "message"),
     [
         ({"horizn": 5}, "unknown key 'horizn'; did you mean 'horizon'?"),
-        ({"Seed": 5}, "unknown key 'Seed'; did you mean 'seed'?"),
         ({"zzz": 5}, "unknown key 'zzz'; expected one of title, instance, rules, horizon"),
         ({"title": 3}, "title: expected a text, got 3"),
         ({"horizon": 0}, "horizon: expected at least 1, got 0"),
-        ({"horizon": 1e5}, "horizon: expected a whole number, got 100000.0"),
         ({"replicates": "many"}, "replicates: expected a whole number, got 'many'"),
         ({"seed": -1}, "seed: expected at least 0, got -1"),
-        ({"seed": True}, "seed: expected a whole number, got True"),
         ({"checkpoints": [5, 500]}, "checkpoints: expected rising numbers from 1 to the horizon"),
-        ({"checkpoints": []}, "checkpoints: expected a list of whole numbers"),
         ({"instance": "end_of_optimism"}, "instance: expected a table with name or file"),
         ({"instance": {}}, "instance: expected name, file or arms"),
-        (
-            {"instance": {"name": "end_of_optimsm"}},
-            "instance: unknown built-in 'end_of_optimsm'; did you mean 'end_of_optimism'?",
-        ),
         (
             {"instance": {"name": "end_of_optimism", "alfa": 0.1}},
             "instance: end_of_optimism: unknown parameter 'alfa'; did you mean 'alpha'?",
         ),
-        ({"instance": {"name": "end_of_optimism", "alpha": -1}}, "instance: alpha: expected a pos"),
-        ({"instance": {"name": "random_ball", "d": 3}}, "random_ball: k, seed must be given"),
         ({"instance": {"file": "nowhere.toml"}}, "nowhere.toml: no such file"),
         ({"instance": {"file": 3}}, "instance: file: expected a path, got 3"),
         ({"instance": {"file": "a.toml", "alpha": 1}}, "instance: unknown key 'alpha'"),
@@ -169,13 +159,10 @@ def test_checks_have_defaults():
             "instance: the optimal rate is 0",
         ),
         ({"rules": {}}, "rules: expected a table for each rule, at least one"),
-        ({"rules": 3}, "rules: expected a table for each rule"),
         ({"rules": ["Uniform", "Uniform"]}, "rules: expected distinct names"),
         ({"rules": {"blfaips": {}}}, "rules: unknown rule 'blfaips'; did you mean 'BLFAIPS'?"),
-        ({"rules": ["orcale"]}, "rules: unknown rule 'orcale'; did you mean 'Oracle'?"),
         ({"rules": {"a": {"kind": "Topptwo"}}}, "rules.a: kind: unknown rule 'Topptwo'; did you"),
         ({"rules": {"a": 3}}, "rules.a: expected a table of options, got 3"),
-        ({"rules": {"": {"kind": "Uniform"}}}, "rules: expected a name that can be printed"),
         ({"rules": {"a\nb": {"kind": "Uniform"}}}, "rules: expected a name that can be printed"),
         (
             {"rules": {"BLFAIPS": {"eat": 1}}},
@@ -183,10 +170,8 @@ def test_checks_have_defaults():
         ),
         ({"rules": {"Uniform": {"seed": 1}}}, "rules.Uniform: unknown option of Uniform 'seed'"),
         ({"rules": {"BLFAIPS": {"eta": -1}}}, "rules: 'BLFAIPS' cannot be made: eta: expected a"),
-        ({"rules": ["PEPS"]}, "rules: 'PEPS' cannot be made"),
         ({"checks": 3}, "checks: expected a table, got 3"),
         ({"checks": {}}, "checks: checkpoints: missing"),
-        ({"checks": {"checkpoint": [10]}}, "unknown key 'checkpoint'; did you mean 'checkpoints'?"),
         ({"checks": {"checkpoints": [11]}}, "checks: checkpoints: 11 is none of the study's, 10,"),
         ({"checks": {"checkpoints": 10}}, "checks: checkpoints: expected a list"),
         (
@@ -200,7 +185,7 @@ def test_checks_have_defaults():
     ],
 )
 def test_mistakes_are_told(change, message):
-    with pytest.raises((ValueError, FileNotFoundError)) as error:
+    with pytest.raises((TypeError, ValueError, FileNotFoundError)) as error:
         parse(changed(**change))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
@@ -229,25 +214,16 @@ def test_names_are_checked_before_anything_is_built(monkeypatch):
 
 def test_mistakes_in_a_file_begin_with_its_path(tmp_path):
     path = tmp_path / "study.toml"
-    for text, message in [
-        ("horizon = ", "Invalid value"),
-        ("horizon = 1", "instance: missing"),
+    for content, message in [
+        (b"horizon = ", "Invalid value"),
+        (b"horizon = 1", "instance: missing"),
+        (b"\xff", "expected text in UTF-8"),
     ]:
-        path.write_text(text)
+        path.write_bytes(content)
         with pytest.raises(ValueError, match=message) as error:
             read(path)
         assert str(error.value).startswith(f"{path}: ")
-    path.write_bytes(b"\xff")
-    with pytest.raises(ValueError, match="expected text in UTF-8"):
-        read(path)
     with pytest.raises(FileNotFoundError, match="no such file"):
         read(tmp_path / "nowhere.toml")
     with pytest.raises(ValueError, match="this is a folder"):
         read(tmp_path)
-
-
-def test_checkpoints_are_those_of_simulate():
-    result = bf.simulate(
-        bf.instances.end_of_optimism(0.2), {"u": bf.Uniform}, 100, 1, executor=False
-    )
-    np.testing.assert_array_equal(parse(SMALL).times, result.time)

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from helpers import files
 from scipy.special import log_ndtr, logsumexp
 
 import bayes_feasible as bf
@@ -25,7 +26,7 @@ from bayes_feasible.analysis.study import folder as study_folder
 from bayes_feasible.analysis.study.parts import cut
 from bayes_feasible.analysis.study.specification import parse
 from bayes_feasible.analysis.study.store import hash_bytes
-from bayes_feasible.files.atomic import replaced, write_bytes
+from bayes_feasible.files.atomic import write_bytes
 from bayes_feasible.files.lock import locked_folder
 from bayes_feasible.simulation import pool
 from bayes_feasible.simulation import workers as _workers
@@ -50,15 +51,6 @@ RESULTS = ["manifest.json", "optimum.nc", "parts", "results.nc", "specification.
 
 def changed(**changes):
     return copy.deepcopy(SMALL) | changes
-
-
-def files(folder):
-    """Every file of a folder and its content."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 @pytest.fixture(autouse=True)
@@ -122,18 +114,16 @@ def test_the_numbers_do_not_depend_on_how_the_work_is_cut(tmp_path, expected, mo
 
 
 def test_every_replicate_is_in_one_part():
-    wanted = parse(SMALL)
-    found = [
-        (part.rule, part.first + i) for part in cut(wanted) for i in range(part.size)
-    ]  # fmt: skip
+    made = cut(parse(SMALL))
+    found = [(part.rule, part.first + i) for part in made for i in range(part.size)]
     assert len(found) == len(set(found)) == 2 * 5
-    assert len({part.key for part in cut(wanted)}) == len(cut(wanted)) == 6
-    assert [part.rule for part in cut(wanted)][:2] == ["Oracle", "true posterior"]
-
-
-def test_more_replicates_keep_the_parts_of_fewer():
+    assert len({part.key for part in made}) == len(made) == 6
+    assert [part.rule for part in made][:2] == ["Oracle", "true posterior"]
     few, more = (cut(parse(changed(replicates=n))) for n in (6, 16))
     assert {part.key for part in few} <= {part.key for part in more}
+    part = cut(parse(changed(rules={"a / b": {"kind": "Oracle"}})))[1]
+    assert part.stem == "a-b-000002-000003"
+    assert str(part) == "a / b, replicates 2 to 3"
 
 
 def test_long_replicates_and_large_problems_have_parts_of_their_own(monkeypatch):
@@ -189,59 +179,46 @@ def test_a_finished_study_is_not_computed_again(finished, undisturbed, monkeypat
     assert files(finished) == undisturbed
 
 
-@pytest.mark.parametrize("count", [0, 1, 5])
-def test_interrupted_and_resumed(tmp_path, undisturbed, monkeypatch, count):
-    def interrupted(work):
+def press():
+    """Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def lose():
+    """Ctrl-C in a callback, where a library catches it."""
+    with contextlib.suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def garble():
+    """Ctrl-C that compiled code turns into an error."""
+    lose()
+    raise SystemError("a result with an exception set")
+
+
+@pytest.mark.parametrize(
+    ("count", "stop"), [(0, press), (1, press), (5, press), (2, lose), (1, garble)]
+)
+def test_an_interrupted_study_resumes(tmp_path, undisturbed, monkeypatch, count, stop):
+    def interrupted(work, stop):
         for i, result in enumerate(run_here(work)):
             if i == count:
-                raise KeyboardInterrupt
-            yield result
-
-    run_here = pool.run_here
-    with monkeypatch.context() as patch:
-        patch.setattr(pool, "run_here", interrupted)
-        with pytest.raises(KeyboardInterrupt, match=f"{count} of 6 parts are finished"):
-            run(SMALL, tmp_path)
-    assert len(list((tmp_path / "parts").iterdir())) == count
-    again = run(SMALL, tmp_path)
-    assert (again.computed, again.reused) == (6 - count, count)
-    assert files(tmp_path) == undisturbed
-
-
-def test_ctrl_c_that_is_lost_in_a_callback(tmp_path, undisturbed, monkeypatch):
-    def losing(work):
-        for i, result in enumerate(run_here(work)):
-            if i == 2:
-                with contextlib.suppress(KeyboardInterrupt):
-                    signal.raise_signal(signal.SIGINT)
+                stop()
             yield result
 
     run_here, handler = pool.run_here, signal.getsignal(signal.SIGINT)
     with monkeypatch.context() as patch:
-        patch.setattr(pool, "run_here", losing)
-        with pytest.raises(KeyboardInterrupt, match="2 of 6 parts are finished"):
-            run(SMALL, tmp_path)
+        patch.setattr(pool, "run_here", partial(interrupted, stop=partial(divmod, 1, 0)))
+        with pytest.raises(ZeroDivisionError):  # the control: other errors stay what they are
+            run(changed(seed=6), tmp_path / "other")
+        patch.setattr(pool, "run_here", partial(interrupted, stop=stop))
+        with pytest.raises(KeyboardInterrupt, match=f"{count} of 6 parts are finished"):
+            run(SMALL, tmp_path / "study")
     assert signal.getsignal(signal.SIGINT) is handler
-    run(SMALL, tmp_path)
-    assert files(tmp_path) == undisturbed
-
-
-def test_ctrl_c_that_compiled_code_turns_into_an_error(tmp_path, undisturbed, monkeypatch):
-    def stopped(work, interrupted):
-        yield next(run_here(work))
-        if interrupted:
-            with contextlib.suppress(KeyboardInterrupt):
-                signal.raise_signal(signal.SIGINT)
-        raise SystemError("a result with an exception set")
-
-    run_here = pool.run_here
-    for interrupted, error in ((True, KeyboardInterrupt), (False, SystemError)):
-        with monkeypatch.context() as patch:
-            patch.setattr(pool, "run_here", partial(stopped, interrupted=interrupted))
-            with pytest.raises(error):
-                run(SMALL, tmp_path)
-    run(SMALL, tmp_path)
-    assert files(tmp_path) == undisturbed
+    assert len(list((tmp_path / "study" / "parts").iterdir())) == count
+    again = run(SMALL, tmp_path / "study")
+    assert (again.computed, again.reused) == (6 - count, count)
+    assert files(tmp_path / "study") == undisturbed
 
 
 @pytest.mark.parametrize("stage", ["_combine", "_dataset", "optimum.optimum"])
@@ -249,8 +226,7 @@ def test_nothing_is_written_after_a_ctrl_c(tmp_path, undisturbed, monkeypatch, s
     """Caught by a library, which returns something short instead: that is not kept."""
 
     def short(*_):
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
+        lose()
         return xr.Dataset({"short": 0})
 
     with monkeypatch.context() as patch:
@@ -272,22 +248,18 @@ def truncate(path):
     path.write_bytes(path.read_bytes()[:-100])
 
 
-def empty(path):
-    path.write_bytes(b"")
-
-
-@pytest.mark.parametrize("damage", [edit, truncate, empty])
+@pytest.mark.parametrize("damage", [edit, truncate])
 def test_a_damaged_part_is_told_and_computed_again(finished, undisturbed, damage):
     part = sorted((finished / "parts").iterdir())[4]
     damage(part)
     again = run(SMALL, finished)
     assert (again.computed, again.reused) == (1, 5)
-    assert again.notes == [f"{part}: not as it was written; it is computed again"]
+    assert again.notes == [f"{part}: damaged; it is computed again"]
     assert files(finished) == undisturbed
     assert run(SMALL, finished).notes == []
 
 
-@pytest.mark.parametrize("damage", [edit, truncate, empty, os.unlink])
+@pytest.mark.parametrize("damage", [edit, os.unlink])
 def test_damaged_results_are_made_again(finished, undisturbed, damage):
     damage(finished / "results.nc")
     assert run(SMALL, finished).computed == 0
@@ -306,17 +278,14 @@ def test_a_part_of_another_study_is_not_taken(tmp_path, finished, undisturbed):
     assert files(finished) == undisturbed
 
 
-def test_leftovers_of_a_killed_run_are_removed(finished, undisturbed):
+def test_leftovers_of_a_killed_run_are_removed(finished, tmp_path, undisturbed):
+    (tmp_path / "new").mkdir()  # killed before the manifest was there
     for name in (".0123abcd.results.nc", "parts/.89abcdef.x.nc", ".00000000.manifest.json"):
         (finished / name).write_bytes(b"half")
-    run(SMALL, finished)
-    assert files(finished) == undisturbed
-
-
-def test_killed_before_the_manifest_was_there(tmp_path, undisturbed):
-    (tmp_path / ".00000000.manifest.json").write_bytes(b"{")
-    run(SMALL, tmp_path)
-    assert files(tmp_path) == undisturbed
+    (tmp_path / "new" / ".00000000.manifest.json").write_bytes(b"{")
+    for folder in (finished, tmp_path / "new"):
+        run(SMALL, folder)
+        assert files(folder) == undisturbed
 
 
 def test_another_specification_is_refused(finished, undisturbed):
@@ -347,7 +316,7 @@ def test_other_versions_of_libraries_are_told(finished, monkeypatch):
     now = study_folder.versions()
     monkeypatch.setattr(study_folder, "versions", lambda: now | {"numba": "99"})
     (note,) = run(SMALL, finished).notes
-    assert f"begun with numba {now['numba']}" in note
+    assert f"started with numba {now['numba']}" in note
 
 
 def test_restart_gives_up_what_is_there(finished, undisturbed):
@@ -396,7 +365,10 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
 
 def test_one_process_at_a_time(finished, monkeypatch):
     monkeypatch.setattr(study, "LOCK_PATIENCE", 0.1)
-    with locked_folder(finished, 1.0), pytest.raises(ValueError, match="another process works"):
+    with (
+        locked_folder(finished, 1.0),
+        pytest.raises(ValueError, match="another process is"),
+    ):
         run(SMALL, finished)
     run(SMALL, finished)
 
@@ -506,10 +478,8 @@ def test_a_worker_of_another_version_is_refused(monkeypatch):
     ("options", "message"),
     [
         ({"workers": 0}, "workers: expected at least 1"),
-        ({"workers": 1.5}, "workers: expected a whole number"),
         ({"workers": 2, "dask": "local:2"}, "workers: a Dask cluster has its own"),
         ({"dask": ""}, "dask: expected an address"),
-        ({"dask": "local:"}, "dask: expected 'local:N'"),
         ({"dask": "local:0"}, "dask: expected 'local:N'"),
         ({"dask": "local:two"}, "dask: expected 'local:N'"),
         ({"specification": 3}, "specification: expected a path"),
@@ -532,12 +502,6 @@ def test_the_manifest_says_what_was_done(original):
     assert manifest["outputs"]["results.nc"]["sha256"] == hash_bytes(
         (original / "results.nc").read_bytes()
     )
-
-
-def test_parts_are_named_for_their_content():
-    part = cut(parse(changed(rules={"a / b": {"kind": "Oracle"}})))[1]
-    assert part.stem == "a-b-000002-000003"
-    assert str(part) == "a / b, replicates 2 to 3"
 
 
 def test_posteriors_are_those_of_the_study(expected):
@@ -582,8 +546,8 @@ def test_the_posterior_mean_is_the_truth():
     instance = bf.instances.random_ball(d=4, k=9, seed=3)
     counts = np.array([3, 0, 10, 1, 250, 1, 0, 7, 100_000])
     posterior = curves.posterior_at_truth(instance, counts)
-    np.testing.assert_allclose(posterior.mean_reward, instance.theta_reward, atol=1e-12)
-    np.testing.assert_allclose(posterior.mean_cost, instance.theta_cost, atol=1e-12)
+    np.testing.assert_allclose(posterior.theta_reward, instance.theta_reward, atol=1e-12)
+    np.testing.assert_allclose(posterior.theta_cost, instance.theta_cost, atol=1e-12)
     assert posterior.counts.tolist() == counts.tolist()
 
 
@@ -656,18 +620,3 @@ def test_progress_has_a_rate_and_the_time_left():
         shown = str(bar)
     # 30 rounds in 10 s, for what was there already took no time; 30 are left.
     assert "70.0/100 [00:10<00:10, 3.00 rounds/s]" in shown
-
-
-def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path):
-    path = tmp_path / "numbers"
-    path.write_text("old")
-
-    def fail():
-        with replaced(path) as temporary:
-            temporary.write_text("half")
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]

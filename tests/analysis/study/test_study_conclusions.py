@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import xarray as xr
+from helpers import files
 
 import bayes_feasible as bf
 from bayes_feasible import cli
@@ -19,15 +20,6 @@ SPECIFICATION = {
     "replicates": 6,
     "checks": {"samplers": ["exact"], "checkpoints": [100, 1000], "draws": 500},
 }
-
-
-def files(folder):
-    """Every file of a folder and its content."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def without_regression(results, wanted, show):

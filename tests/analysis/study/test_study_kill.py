@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import files
 
 from bayes_feasible.analysis.study import parts, study
 from bayes_feasible.analysis.study.specification import read
@@ -28,15 +29,6 @@ instance = {{ name = "end_of_optimism", alpha = 0.3 }}
 {RULES}
 """
 PARTS = 24
-
-
-def files(folder):
-    """Every file of a folder and its content."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def finished(folder):
@@ -162,7 +154,7 @@ def test_a_signal_stops_it_and_it_says_how_to_go_on(tmp_path, number, code):
     assert 2 <= kept < total
     assert errors == (
         f"bayes-feasible study: interrupted: {kept} of {total} parts are finished and kept in "
-        f"{folder}; the same command again goes on from there\n"
+        f"{folder}; run the same command again to resume\n"
     )
     assert not session(process.pid)
     process = start(specification, folder, "--workers", 1)

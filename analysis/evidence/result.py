@@ -1,0 +1,123 @@
+"""An estimate of a log-probability, and when it is refused."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import xarray as xr
+
+from bayes_feasible._check import Array
+from bayes_feasible.alternative.alternative import event_array
+from bayes_feasible.analysis.evidence.expansion import Weighted
+
+MOST_KHAT = 0.7
+LEAST_EFFICIENCY = 0.1  # of the draws that must count; k-hat alone can look fine with fewer
+MOST_RHAT = 1.01
+MOST_ERROR = 0.5  # nats: a larger standard error says nothing
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """An estimate of the logarithm of a probability, and what speaks for it.
+
+    Attributes
+    ----------
+    value : float
+        Natural logarithm of the posterior probability of the alternative set.
+    standard_error : float
+        Of `value`.
+    method : str
+    names : list of str
+        The events of the alternative set.
+    log_probabilities : ndarray
+        Their log-probabilities.
+    diagnostics : dict of str to float
+        What the method judges itself by.
+    """
+
+    value: float
+    standard_error: float
+    method: str
+    names: list[str]
+    log_probabilities: Array
+    diagnostics: dict[str, float] = field(default_factory=dict)
+
+    def __float__(self) -> float:
+        return self.value
+
+    @property
+    def events(self) -> xr.DataArray:
+        """Log-probability of each event of the union, by its name."""
+        return event_array(self.names, self.log_probabilities)
+
+    @property
+    def likeliest(self) -> str:
+        """The name of the most probable event: the mistake to expect."""
+        return self.names[int(np.argmax(self.log_probabilities))] if self.names else "none"
+
+    def to_dataset(self) -> xr.Dataset:
+        """Value, standard error, diagnostics and the events, labelled."""
+        numbers = {"log_error": self.value, "standard_error": self.standard_error}
+        return xr.Dataset(
+            {**numbers, **self.diagnostics, "event_log_probability": self.events},
+            attrs={"method": self.method},
+        )
+
+    def __repr__(self) -> str:
+        figures = ", ".join(f"{name} {value:.3g}" for name, value in self.diagnostics.items())
+        return (
+            f"log-probability {self.value:.6g} (standard error {self.standard_error:.2g}) by "
+            f"{self.method}; likeliest: {self.likeliest}" + (f"; {figures}" if figures else "")
+        )
+
+
+class Refused(ValueError):
+    """An estimator's own diagnostic says that its answer cannot be trusted.
+
+    Attributes
+    ----------
+    evidence : Evidence
+        The answer that is not to be trusted, with its diagnostics.
+    """
+
+    def __init__(self, message: str, evidence: Evidence) -> None:
+        super().__init__(message)
+        self.evidence = evidence
+
+
+def judge_weights(evidence: Evidence, what: str, drawn: Weighted) -> None:
+    """Refuse an answer whose weights cannot carry it."""
+    if not drawn.efficiency >= LEAST_EFFICIENCY:
+        raise Refused(
+            f"{evidence.method}: only {100 * drawn.efficiency:.2g} % of the draws of {what} count; "
+            f"at least {100 * LEAST_EFFICIENCY:g} % are needed (Pareto k-hat {drawn.khat:.2f})",
+            evidence,
+        )
+    if not drawn.khat < MOST_KHAT:
+        raise Refused(
+            f"{evidence.method}: the weights of {what} have tails too heavy for an average "
+            f"(Pareto k-hat {drawn.khat:.2f}, {MOST_KHAT} or more is too heavy)",
+            evidence,
+        )
+
+
+def judge_chains(evidence: Evidence) -> None:
+    """Refuse an answer from chains that have not mixed."""
+    rhat, divergences = (evidence.diagnostics[name] for name in ("rhat", "divergences"))
+    if not rhat <= MOST_RHAT:
+        raise Refused(
+            f"{evidence.method}: the chains disagree (R-hat {rhat:.3f}, at most {MOST_RHAT} is "
+            "allowed); more draws may help",
+            evidence,
+        )
+    if divergences > 0:
+        raise Refused(f"{evidence.method}: {divergences:g} transitions diverged", evidence)
+
+
+def judge_error(evidence: Evidence) -> None:
+    """Refuse an answer whose standard error says nothing."""
+    if not evidence.standard_error <= MOST_ERROR:
+        raise Refused(
+            f"{evidence.method}: the standard error is {evidence.standard_error:.2g} nats, at most "
+            f"{MOST_ERROR:g} is allowed",
+            evidence,
+        )

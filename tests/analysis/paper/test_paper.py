@@ -641,6 +641,10 @@ def test_the_sources_of_theory_are_all_of_its_modules(tmp_path, monkeypatch):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     monkeypatch.setattr(theory, "__file__", str(tmp_path / "theory.py"))
     assert theory.sources() == before
+    monkeypatch.setattr(theory, "WORDS", tmp_path / "theory.py")
+    assert theory.sources() != before
+    monkeypatch.undo()
+    monkeypatch.setattr(theory, "__file__", str(tmp_path / "theory.py"))
     with (tmp_path / "theory_decay.py").open("a", encoding="utf-8") as stream:
         stream.write("\n")
     assert theory.sources() != before

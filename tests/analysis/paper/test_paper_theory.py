@@ -20,6 +20,7 @@ from scipy import integrate, optimize, special, stats
 
 import bayes_feasible as bf
 from bayes_feasible.analysis.paper import (
+    quote,
     runs,
     theory,
     theory_convergence,
@@ -28,7 +29,6 @@ from bayes_feasible.analysis.paper import (
     theory_rate,
     theory_regret,
     theory_tails,
-    theory_text,
 )
 from bayes_feasible.analysis.paper.theory_trace import watch
 from bayes_feasible.rate.rate import Rate
@@ -69,30 +69,30 @@ def ridged_exponent(arms, counts, ridge, theta, best, radius=None):
 
 def test_quoted_and_share():
     values = np.random.default_rng(0).standard_normal(50)
-    mean, error = theory_text.mean_and_error(values)
+    mean, error = quote.mean_and_error(values)
     assert_allclose(mean, values.mean())
     assert_allclose(error, stats.sem(values))
-    assert theory_text.quoted([1234.0, 1236.0]) == "1235.0 ± 1.0"
-    assert theory_text.quoted([2.0, 2.0]) == "2 ± 0"
+    assert quote.quoted([1234.0, 1236.0]) == "1235.0 ± 1.0"
+    assert quote.quoted([2.0, 2.0]) == "2 ± 0"
     for successes in (0, 3, 40):
         interval = stats.binomtest(successes, 40).proportion_ci(method="exact")
         expected = f"interval {interval.low:.3g} to {interval.high:.3g}"
-        assert expected in theory_text.share(successes, 40)
+        assert expected in quote.share(successes, 40)
 
 
 def test_a_quantile_has_an_interval():
     found = stats.quantile_test(np.arange(1.0, 301), q=0, p=0.95).confidence_interval(0.95)
     expected = f"(95 % interval {found.low:g} to {found.high:g})"
-    assert theory_text.quantile(np.arange(300, 0, -1), 0.95).endswith(expected)
-    assert theory_text.quantile(range(30), 0.95).endswith("to ∞)")
-    assert theory_text.quantile([0.25] * 100, 0.5, ".3f").startswith("0.250 (")
+    assert quote.quantile(np.arange(300, 0, -1), 0.95).endswith(expected)
+    assert quote.quantile(range(30), 0.95).endswith("to ∞)")
+    assert quote.quantile([0.25] * 100, 0.5, ".3f").startswith("0.250 (")
 
 
 def test_compatible():
     rng = np.random.default_rng(1)
     values = rng.standard_normal(100)
-    assert theory_text.compatible(values, 0.0)
-    assert not theory_text.compatible(values, 1.0)
+    assert quote.compatible(values, 0.0)
+    assert not quote.compatible(values, 1.0)
 
 
 # Theorems 4.1 and 4.2
@@ -191,10 +191,10 @@ def test_fixed_allocations_decay_at_their_exponents():
     assert_allclose(found.exact, found.exponent, rtol=1e-3)
     for name in allocations:
         ratio = (found.slope / found.exponent).sel(allocation=name)
-        assert theory_text.compatible(ratio, 1.0, len(allocations))
+        assert quote.compatible(ratio, 1.0, len(allocations))
         # A control: at the optimal rate, which is that of neither, they do not.
         too_fast = found.slope.sel(allocation=name) / bf.optimal_rate(instance).value
-        assert not theory_text.compatible(too_fast, 1.0, len(allocations))
+        assert not quote.compatible(too_fast, 1.0, len(allocations))
 
 
 def test_error_frequency_in_closed_form():
@@ -231,17 +231,18 @@ def test_a_long_run_splits_into_its_parts(optimism):
 
 def test_power():
     times = np.array([10.0, 100.0, 1000.0])
-    assert_allclose(theory_text.power(times, np.array([7 * times**-0.3])), [0.3])
+    assert_allclose(quote.power(times, np.array([7 * times**-0.3])), [0.3])
 
 
-def doubled(value):
-    return 2 * value
+def first_number(seed):
+    return int(seed.generate_state(1)[0])
 
 
 @pytest.mark.slow
-def test_parallel_keeps_the_order():
-    assert runs.run_all(doubled, [1, 2, 3], 10**9) == [2, 4, 6]
-    assert runs.run_all(doubled, [1, 2, 3], 1) == [2, 4, 6]
+def test_repeated_runs_have_their_own_seeds_wherever_they_run():
+    expected = [first_number(seed) for seed in np.random.SeedSequence([3, 2]).spawn(3)]
+    for horizon in (1, 10**9):
+        assert runs.repeat(first_number, [3, 2], 3, horizon) == expected
 
 
 # Lemmas B.1 to B.5 and G.3
@@ -542,13 +543,13 @@ def test_what_falls_and_what_does_not():
 def test_the_largest_exceeds_the_quantile_it_names():
     """Of uniform values the quantile of level p is p: coverage 95 %, false alarm 1e-4."""
     rng = np.random.default_rng(1)
-    level = float(re.search(r"above the ([\d.]+) %", theory_text.largest(np.zeros(30)))[1]) / 100
+    level = float(re.search(r"above the ([\d.]+) %", quote.largest(np.zeros(30)))[1]) / 100
     largest = rng.random((4000, 30)).max(axis=1)
     assert stats.binomtest(int((largest > level).sum()), 4000, 0.95).pvalue > 1e-4
     # A control: of 20 values it does not cover so often.
     fewer = rng.random((4000, 20)).max(axis=1)
     assert stats.binomtest(int((fewer > level).sum()), 4000, 0.95).pvalue < 1e-4
-    assert theory_text.largest([1.0, 3.0, 2.0], ".1f").startswith("3.0 (largest of 3; ")
+    assert quote.largest([1.0, 3.0, 2.0], ".1f").startswith("3.0 (largest of 3; ")
 
 
 def test_gain_bound(optimism):

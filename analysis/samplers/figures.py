@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.report.style import COLOURS, STYLE, plain_name
-from bayes_feasible.analysis.samplers.scoreboard import ESS_A_CHAIN
+from bayes_feasible.analysis.samplers.verdicts import ESS_A_CHAIN
 from bayes_feasible.analysis.samplers.yardstick import coordinates, occupied
 from bayes_feasible.posterior import Posterior
 
@@ -164,7 +164,7 @@ def plane(
     """The planes of the parameters with the edges of the events, and each sampler's draws."""
     drawn = _drawn(trees)
     shown = _named_regions(scoreboard)
-    means = np.vstack([posterior.mean_reward, posterior.mean_cost])
+    means = np.vstack([posterior.theta_reward, posterior.theta_cost])
     blocks, columns = len(means), min(len(drawn), PLANES)
     bands = -(-len(drawn) // columns)
     with mpl.rc_context(STYLE):

@@ -13,7 +13,7 @@ from scipy import stats
 import bayes_feasible as bf
 from bayes_feasible import cli
 from bayes_feasible.analysis.samplers import figures as scoreboard_figures
-from bayes_feasible.analysis.samplers import mcmc, scoreboard, yardstick
+from bayes_feasible.analysis.samplers import mcmc, scoreboard, verdicts, yardstick
 from bayes_feasible.analysis.samplers import sample as samplers
 from bayes_feasible.analysis.samplers.targets import target
 from bayes_feasible.commands import _state
@@ -61,9 +61,9 @@ def test_exact_draws_raise_no_more_false_alarms_than_stated(four_events):
         alarms = 0
         for seed in range(runs):
             tree = _tree(_thinned_event(four_events, kept, seed=1000 + seed))
-            row = scoreboard._score(tree, measured)
-            alarms += scoreboard._verdict(row, tree, measured)[0] != "trusted"
-        return alarms > stats.binom.isf(1e-4, runs, scoreboard.FALSE_ALARM)
+            row = scoreboard.score(tree, measured)
+            alarms += verdicts.reach_verdict(row, 4, measured)[0] != "trusted"
+        return alarms > stats.binom.isf(1e-4, runs, verdicts.FALSE_ALARM)
 
     assert not too_many_alarms(30, kept=1.0)
     assert too_many_alarms(5, kept=0.8)  # the control: a fifth of a region's draws are missing
@@ -124,15 +124,15 @@ def _leaking(state):
     """One draw in twenty at the posterior mean, outside the set."""
     draws = _exact(*state).copy(deep=True)
     posterior = state[0]
-    draws.theta_reward[:, ::20] = posterior.mean_reward
-    draws.theta_cost[:, ::20] = posterior.mean_cost
+    draws.theta_reward[:, ::20] = posterior.theta_reward
+    draws.theta_cost[:, ::20] = posterior.theta_cost
     return draws
 
 
 def _leaking_a_little(state):
     """One draw of 4000 outside the set."""
     draws = _exact(*state).copy(deep=True)
-    draws.theta_reward[0, 7], draws.theta_cost[0, 7] = state[0].mean_reward, state[0].mean_cost
+    draws.theta_reward[0, 7], draws.theta_cost[0, 7] = state[0].theta_reward, state[0].theta_cost
     return draws
 
 
@@ -218,7 +218,7 @@ def test_divergences_and_energies_are_read_from_the_chains():
     assert figures(noise)["divergences"] == 0
     slow = noise.copy()
     slow[2] = np.cumsum(noise[2])
-    assert figures(slow)["bfmi"] < scoreboard.BFMI
+    assert figures(slow)["bfmi"] < verdicts.BFMI
     diverging[1, [3, 5, 7]] = True
     assert figures(noise)["divergences"] == 3
 
@@ -477,7 +477,7 @@ def test_strict_diagnosis_exits_with_1(capsys):
         (["--target", "a", "--pulls", "5"], "--pulls: has no meaning with --target"),
         (["--target", "a", "--log-probability", "-1"], "log_probability: expected at most -2"),
         (["--instance", "soare", "--pulls", "0"], "--pulls: expected at least 1, got 0"),
-        (["--instance", "soare", "--candidate", "x"], "--candidate: expected one of 0, 1, 2"),
+        (["--instance", "soare", "--candidate", "x"], "--candidate: unknown candidate 'x'"),
     ],
 )
 def test_bad_input_to_diagnose(capsys, arguments, message):

@@ -1,7 +1,11 @@
-"""Checks of what a user passes in: fail early, name the argument, show the value."""
+"""Checks of what a user passes in: fail early, name the argument, show the value.
+
+The wrong kind of object raises TypeError; a wrong shape, range or name raises ValueError.
+"""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +15,34 @@ from numpy.typing import NDArray
 LARGEST = 1e100  # beyond this a square overflows
 SMALLEST = 1e-100  # below this (but for 0) a square underflows
 LARGEST_COUNT = 2**53  # beyond this, numbers of pulls are no longer exact in double precision
-LARGEST_SHOWN = 1e80  # of a pull, so that sums over pulls stay below LARGEST
+LARGEST_OUTCOME = 1e80  # of a pull, so that sums over pulls stay below LARGEST
+NAMED = 8  # names that a message lists
 
 Array = NDArray[np.float64]
 
 
+def kind(name: str, value: Any, *kinds: type) -> None:
+    """Refuse what is none of these kinds."""
+    if not isinstance(value, kinds):
+        expected = " or ".join(_article(one.__name__) for one in kinds)
+        raise TypeError(f"{name}: expected {expected}, got {_short(value)}")
+
+
 def numbers(name: str, value: Any, *, infinite: bool = False) -> Array:
     """A new float array without NaN; without infinities either unless `infinite`."""
-    if type(value) is float and SMALLEST <= abs(value) <= LARGEST:  # as most pulls are told
+    if type(value) is float and SMALLEST <= abs(value) <= LARGEST:  # as most pulls come
         return np.array(value)
-    _nothing_masked(name, value)
+    raw = _array(name, value, "numbers")
+    objects = raw.flat if raw.dtype.kind == "O" else ()
+    if raw.dtype.kind not in "biufO" or any(
+        v is None or isinstance(v, str | bytes) for v in objects
+    ):
+        raise TypeError(f"{name}: expected numbers, got {_short(value)}")
     try:
-        raw = np.asarray(value)
-        if raw.dtype.kind not in "biufO" or any(isinstance(v, str | bytes) for v in _objects(raw)):
-            raise TypeError(f"they are of type {raw.dtype}")
         with np.errstate(over="ignore"):
             array = np.array(raw, dtype=float, order="C")  # sums then do not depend on the input
-    except Exception as error:  # whatever an object raises that will not be an array
-        raise ValueError(f"{name}: expected numbers, got {_short(value)} ({error})") from None
+    except Exception as error:  # whatever an object raises that will not be a number
+        raise _like(error)(f"{name}: expected numbers, got {_short(value)} ({error})") from None
     size = np.abs(array)
     if np.all((size == 0) | ((size >= SMALLEST) & (size <= LARGEST))):
         return array
@@ -36,13 +50,13 @@ def numbers(name: str, value: Any, *, infinite: bool = False) -> Array:
     if bad.any():
         where = np.unravel_index(int(np.argmax(bad)), array.shape)
         at = f" at index {tuple(map(int, where))}" if array.ndim else ""
-        kind = "a number" if infinite else "finite numbers"
-        raise ValueError(f"{name}: expected {kind}, got {array[where]}{at}")
+        wanted = "a number" if infinite else "finite numbers"
+        raise ValueError(f"{name}: expected {wanted}, got {array[where]}{at}")
     size = size[np.isfinite(size)]
     if size.size and size.max() > LARGEST:
-        raise ValueError(f"{name}: {size.max():g} is too large, its square overflows")
+        raise ValueError(f"{name}: {size.max():g} is too large: its square overflows")
     if size.size and np.any((size > 0) & (size < SMALLEST)):
-        raise ValueError(f"{name}: {size[size > 0].min():g} is too small, its square vanishes")
+        raise ValueError(f"{name}: {size[size > 0].min():g} is too small: its square underflows")
     return array
 
 
@@ -59,10 +73,10 @@ def positive(name: str, value: Any) -> float:
 
 def count(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
     """A whole number of at least `least`, and at most `most`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise ValueError(f"{name}: expected a whole number, got {_short(value)}")
+    if not _is_whole(value):
+        raise TypeError(f"{name}: expected a whole number, got {_short(value)}")
     if value < least:
-        raise ValueError(f"{name}: expected at least {least}, got {value}")
+        raise ValueError(f"{name}: expected at least {least}, got {_short(int(value))}")
     if most is not None and value > most:
         raise ValueError(f"{name}: expected at most {most}, got {_short(int(value))}")
     return int(value)
@@ -70,64 +84,102 @@ def count(name: str, value: Any, *, least: int = 1, most: int | None = None) -> 
 
 def index(name: str, value: Any, size: int, what: str) -> int:
     """An index into `size` things called `what`; negative ones are refused."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise ValueError(f"{name}: expected the index of {what}, got {_short(value)}")
-    if not 0 <= value < size:
-        raise ValueError(f"{name}: {value} is out of range, there are {size} {what}s")
-    return int(value)
+    if not _is_whole(value):
+        raise TypeError(f"{name}: expected the index of {_article(what)}, got {_short(value)}")
+    return _in_range(name, int(value), size, what)
 
 
-def indices(name: str, value: Any, size: int, what: str) -> NDArray[np.int64]:
-    """A vector of indices into `size` things called `what`."""
-    _nothing_masked(name, value)
-    try:
-        array = np.asarray(value)
-        if array.size == 0:
-            array = np.zeros(array.shape, dtype=np.int64)
-    except Exception as error:
-        raise ValueError(
-            f"{name}: expected a vector of {what} indices, got {_short(value)} ({error})"
-        ) from None
-    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(
-            f"{name}: expected a vector of {what} indices, "
-            f"got {array.dtype} values of shape {array.shape}"
+def place(name: str, value: Any, labels: Any, what: str) -> int:
+    """The index of one of the labelled things called `what`, from its index or its name.
+
+    A whole number is always an index. A name made of digits is one too where no label is.
+    """
+    if _is_whole(value):
+        return _in_range(name, int(value), len(labels), what)
+    if not isinstance(value, str):
+        raise TypeError(
+            f"{name}: expected the index or name of {_article(what)}, got {_short(value)}"
         )
-    bad = (array < 0) | (array >= size)
-    if bad.any():
-        raise ValueError(f"{name}: {array[bad][0]} is out of range, there are {size} {what}s")
-    return array.astype(np.int64)
+    known = list(map(str, labels))
+    if value in known:
+        return known.index(value)
+    if value.isdecimal() and not any(label.isdecimal() for label in known):
+        return _in_range(name, int(value), len(known), what)
+    raise ValueError(f"{name}: {unknown(what, value, known)}")
+
+
+def places(name: str, value: Any, labels: Any, what: str) -> NDArray[np.int64]:
+    """The indices of some of the labelled things called `what`, from their indices or names."""
+    array = _array(name, value, f"a vector of {what}s")
+    if array.ndim != 1:
+        raise ValueError(f"{name}: expected a vector of {what}s, got shape {array.shape}")
+    if array.dtype.kind in "iu":
+        bad = (array < 0) | (array >= len(labels))
+        if bad.any():
+            _in_range(name, int(array[bad][0]), len(labels), what)
+        return array.astype(np.int64)
+    if array.size and array.dtype.kind not in "UOT":
+        raise TypeError(f"{name}: expected {what}s by index or name, got {array.dtype} values")
+    at = {str(label): i for i, label in enumerate(labels)}
+    items = value if isinstance(value, list | tuple) else array.tolist()  # 0 and "0" may differ
+    found = (
+        at[item] if isinstance(item, str) and item in at else place(name, item, labels, what)
+        for item in items
+    )
+    return np.fromiter(found, dtype=np.int64)
+
+
+def arm(problem: Any, value: Any, *, name: str = "arm") -> int:
+    """The index of an arm, from its index or its name."""
+    return place(name, value, problem.coords["arm"], "arm")
+
+
+def arms(problem: Any, value: Any, *, name: str = "arms") -> NDArray[np.int64]:
+    """The indices of a vector of arms, from their indices or their names."""
+    return places(name, value, problem.coords["arm"], "arm")
+
+
+def candidate(problem: Any, value: Any, *, name: str = "candidate") -> int:
+    """The index of a candidate, from its index or its name."""
+    return place(name, value, problem.coords["candidate"], "candidate")
+
+
+def unknown(what: str, got: Any, known: Iterable[Any]) -> str:
+    """A message about an unknown name that suggests the closest valid one, or lists a few.
+
+    >>> unknown("rule", "blfaip", ["Oracle", "BLFAIPS"])
+    "unknown rule 'blfaip'; did you mean 'BLFAIPS'?"
+    """
+    names = list(map(str, known))
+    if not names:
+        return f"unknown {what} {got!r}: there are none"
+    by_letters = {name.casefold(): name for name in names}
+    if near := get_close_matches(str(got).casefold(), by_letters, 1):
+        return f"unknown {what} {got!r}; did you mean {by_letters[near[0]]!r}?"
+    more = f", ... ({len(names)} in all)" if len(names) > NAMED else ""
+    return f"unknown {what} {got!r}; expected one of {', '.join(names[:NAMED])}{more}"
 
 
 def generator(name: str, value: Any) -> np.random.Generator:
     """A random generator from a seed, a SeedSequence or a Generator (passed through)."""
-    try:
-        if isinstance(value, bool):
-            raise TypeError("a truth value")
-        return np.random.default_rng(value)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name}: expected a non-negative whole number, a SeedSequence or a Generator, "
-            f"got {_short(value)} ({error})"
-        ) from None
+    return _seeded(name, value, np.random.default_rng, ", a SeedSequence or a Generator")
 
 
 def seed_sequence(value: Any) -> np.random.SeedSequence:
     """The source of a rule's generators, from a seed; a SeedSequence is left as it was."""
     if isinstance(value, np.random.SeedSequence):
-        return np.random.SeedSequence(
-            value.entropy,
-            spawn_key=value.spawn_key,
-            pool_size=value.pool_size,
-            n_children_spawned=value.n_children_spawned,
-        )
+        return np.random.SeedSequence(**value.state)
+    return _seeded("seed", value, np.random.SeedSequence, " or a SeedSequence")
+
+
+def _seeded(name: str, value: Any, make: Any, otherwise: str) -> Any:
     try:
-        if isinstance(value, bool):
-            raise TypeError("a truth value")
-        return np.random.SeedSequence(value)
+        if isinstance(value, bool | str | bytes):
+            raise TypeError(f"of type {type(value).__name__}")
+        return make(value)
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"seed: expected a non-negative whole number or a SeedSequence, "
+        raise _like(error)(
+            f"{name}: expected a non-negative whole number{otherwise}, "
             f"got {_short(value)} ({error})"
         ) from None
 
@@ -139,75 +191,88 @@ def pulls(
     cost: Any,
     names: tuple[str, str, str] = ("arm", "reward", "cost"),
 ) -> tuple[NDArray[np.int64], Array, Array]:
-    """What one pull or many showed: arms (pull,), rewards (pull,), costs (pull, constraint).
+    """The outcomes of one pull or many: arms (pull,), rewards (pull,), costs (pull, constraint).
 
-    A vector of costs will do for one constraint, and None for none. Costs that carry the names
-    of the constraints are put in their order.
+    Arms are given by index or name. A vector of costs is enough for one constraint, and None for
+    none. Costs that carry the names of the constraints are put in their order.
     """
-    constraints = problem.thresholds.size
-    single = np.ndim(arm) == 0
+    single = isinstance(arm, str) or np.ndim(arm) == 0
     if single:
-        arms = np.array([index(names[0], arm, len(problem.arms), "arm")])
+        chosen = np.array([place(names[0], arm, problem.coords["arm"], "arm")])
     else:
-        arms = indices(names[0], arm, len(problem.arms), "arm")
+        chosen = arms(problem, arm, name=names[0])
     rewards = numbers(names[1], reward)
-    if rewards.shape != (() if single else arms.shape):
-        expected = "one number" if single else f"{arms.size} numbers, one a pull"
+    if rewards.shape != (() if single else chosen.shape):
+        expected = "one number" if single else f"{chosen.size} numbers, one for each pull"
         raise ValueError(f"{names[1]}: expected {expected}, got shape {rewards.shape}")
     cost = _by_constraint(names[2], cost, problem.coords["constraint"], single)
-    rewards, table = np.atleast_1d(rewards), costs(names[2], cost, arms.size, constraints, single)
-    for name, shown in zip(names[1:], (rewards, table), strict=True):
-        largest = np.abs(shown).max(initial=0.0)
-        if largest > LARGEST_SHOWN:
-            raise ValueError(f"{name}: expected at most {LARGEST_SHOWN:g}, got {largest:g}")
-    return arms, rewards, table
+    table = costs(names[2], cost, chosen.size, problem.coords["constraint"], single)
+    rewards = np.atleast_1d(rewards)
+    for name, outcomes in zip(names[1:], (rewards, table), strict=True):
+        if (largest := np.abs(outcomes).max(initial=0.0)) > LARGEST_OUTCOME:
+            raise ValueError(f"{name}: expected at most {LARGEST_OUTCOME:g}, got {largest:g}")
+    return chosen, rewards, table
 
 
 def _by_constraint(name: str, value: Any, constraints: Any, single: bool) -> Any:
     """Costs in the order of the constraints, where they carry names."""
+    if isinstance(value, Mapping):
+        columns = [numbers(f"{name} {key}", column) for key, column in value.items()]
+        at = order(name, list(value), constraints, "constraint", numbered=False)
+        columns = [columns[i] for i in at]
+        if len({column.shape for column in columns}) > 1:
+            raise ValueError(f"{name}: expected as many numbers for each constraint")
+        return np.stack(columns, axis=-1) if columns else None
     if isinstance(value, np.ndarray) or getattr(value, "ndim", 0) != 2 - single or not value.size:
         return value
     if single:
-        return by_name(name, value, constraints, "constraints")
-    if is_data_array(value) and value.dims[0] == "constraint":
-        value = value.T
-    array, _, columns = table(name, value, "pull")
-    if columns is None:
-        return array
-    return array[:, order(name, columns, constraints, "constraints")]
+        return by_name(name, value, constraints, "constraint")
+    return _ordered_table(name, value, "pull", {"column": (constraints, "constraint")})
 
 
 def costs_by_arm(name: str, value: Any, problem: Any) -> Any:
     """A table of costs in the order of arms and constraints, where it carries their names."""
+    arms, constraints = problem.coords["arm"], problem.coords["constraint"]
     if isinstance(value, Mapping) or getattr(value, "ndim", 0) == 1:
-        return by_name(name, value, problem.coords["arm"], "arms")
+        return by_name(name, value, arms, "arm")
     if isinstance(value, np.ndarray) or getattr(value, "ndim", 0) != 2 or not value.size:
         return value
+    return _ordered_table(
+        name, value, "arm", {"row": (arms, "arm"), "column": (constraints, "constraint")}
+    )
+
+
+def _ordered_table(name: str, value: Any, row: str, expected: dict[str, tuple[Any, str]]) -> Array:
+    """A table with its rows and columns in the expected order, where they carry names."""
     if is_data_array(value) and value.dims[0] == "constraint":
         value = value.T
-    array, rows, columns = table(name, value, "arm")
-    if rows is not None:
-        array = array[order(name, rows, problem.coords["arm"], "arms")]
+    array, rows, columns = table(name, value, row)
+    if rows is not None and "row" in expected:
+        array = array[order(name, rows, *expected["row"])]
     if columns is not None:
-        array = array[:, order(name, columns, problem.coords["constraint"], "constraints")]
+        array = array[:, order(name, columns, *expected["column"])]
     return array
 
 
-def costs(name: str, value: Any, rows: int, constraints: int, single: bool = False) -> Array:
+def costs(name: str, value: Any, rows: int, constraints: Any, single: bool = False) -> Array:
     """Costs as a table (row, constraint); one `single` row may come as a vector or a number."""
     table = np.zeros((rows, 0)) if value is None else numbers(name, value)
+    size = len(constraints)
     if single and value is not None:
         table = np.atleast_1d(table)[np.newaxis]
-    elif table.ndim == 1 and constraints == 1:
+    elif table.ndim == 1 and size == 1:
         table = table[:, np.newaxis]
-    if table.size == 0 and rows * constraints == 0:
-        table = table.reshape(rows, constraints)
-    if table.shape != (rows, constraints):
-        raise ValueError(
-            f"{name}: expected shape {(constraints,) if single else (rows, constraints)}, one "
-            f"for each threshold, got {np.shape(value) if value is not None else 'nothing'}"
-        )
-    return table
+    if table.size == 0 and rows * size == 0:
+        table = table.reshape(rows, size)
+    if table.shape == (rows, size):
+        return table
+    if single and table.ndim == 2:
+        listed = f"{size} cost{'s' * (size > 1)} ({', '.join(map(str, constraints))})"
+        wanted = listed if size else "no cost, for there is no constraint"
+        raise ValueError(f"{name}: expected {wanted}, got {table.shape[1]}")
+    expected = (size,) if single else (rows, size)
+    got = "nothing" if value is None else f"shape {np.shape(value)}"
+    raise ValueError(f"{name}: expected shape {expected}, one for each threshold, got {got}")
 
 
 def table(name: str, value: Any, row: str) -> tuple[Array, list[Any] | None, list[Any] | None]:
@@ -263,7 +328,7 @@ def names(name: str, value: list[Any] | None, size: int) -> NDArray[Any]:
     except UnicodeEncodeError as error:
         raise ValueError(f"{name}: names must be text that can be written ({error})") from None
     if any("\0" in str(v) for v in plain):  # NumPy would drop it at the end of a name
-        raise ValueError(f"{name}: names must not hold the character NUL, got {_short(plain)}")
+        raise ValueError(f"{name}: names must not contain the character NUL, got {_short(plain)}")
     return np.array([str(v) for v in plain])
 
 
@@ -298,29 +363,32 @@ def order(
 ) -> list[int]:
     """Where each expected name of `what` stands among the labels.
 
-    What is only `numbered`, as tables are that were given no names, is taken as it comes.
+    What is only `numbered`, as tables without names are, is taken as it comes.
     """
     given, wanted = list(map(str, labels)), list(map(str, expected))
     if sorted(given) == sorted(wanted):
-        place = {label: i for i, label in enumerate(given)}
-        return [place[label] for label in wanted]
+        at = {label: i for i, label in enumerate(given)}
+        return [at[label] for label in wanted]
     if numbered and any(those == list(map(str, range(len(those)))) for those in (given, wanted)):
         return list(range(len(given)))
-    raise ValueError(
-        f"{name}: expected the names of the {what}, {_short(wanted)}, got {_short(given)}"
-    )
+    for label in given:
+        if label not in wanted:
+            raise ValueError(f"{name}: {unknown(what, label, wanted)}")
+        if given.count(label) > 1:
+            raise ValueError(f"{name}: {what} {label!r} appears more than once")
+    missing = ", ".join([label for label in wanted if label not in given][:NAMED])
+    raise ValueError(f"{name}: expected a value for each {what}, got none for {missing}")
 
 
 def allocation(problem: Any, value: Any, *, name: str = "allocation") -> Array:
     """Shares of the pulls: one an arm, by name or in their order, none negative, with sum 1."""
-    array = numbers(name, by_name(name, value, problem.coords["arm"], "arms"))
-    arms = len(problem.arms)
-    if array.shape != (arms,):
-        raise ValueError(f"{name}: expected {arms} shares, one an arm, got shape {array.shape}")
+    array = numbers(name, by_name(name, value, problem.coords["arm"], "arm"))
+    size = len(problem.arms)
+    if array.shape != (size,):
+        raise ValueError(f"{name}: expected {size} shares, one an arm, got shape {array.shape}")
     if array.min() < 0:
         raise ValueError(f"{name}: expected no negative share, got {array.min():g}")
-    total = float(array.sum())
-    if abs(total - 1) > 1e-9:
+    if abs((total := float(array.sum())) - 1) > 1e-9:
         raise ValueError(f"{name}: expected shares with sum 1, got sum {total:.12g}")
     return array / total
 
@@ -330,7 +398,7 @@ def path(name: str, value: Any) -> Path:
     try:
         found = Path(os.fsdecode(value))
     except TypeError:
-        raise ValueError(f"{name}: expected the path of a file, got {_short(value)}") from None
+        raise TypeError(f"{name}: expected the path of a file, got {_short(value)}") from None
     if "\0" in str(found):
         raise ValueError(f"{name}: no file can be called {str(found)!r}")
     return found
@@ -344,19 +412,37 @@ def no_device(value: str | os.PathLike[str]) -> Path:
     return file
 
 
-def _nothing_masked(name: str, value: Any) -> None:
+def _array(name: str, value: Any, what: str) -> NDArray[Any]:
+    """An array of anything, whatever the object raises that will not be one."""
     if np.ma.is_masked(value):
-        raise ValueError(f"{name}: expected numbers, got a masked array in which some are missing")
+        raise ValueError(f"{name}: expected {what}, got a masked array in which some are missing")
+    try:
+        return np.asarray(value)
+    except Exception as error:
+        raise _like(error)(f"{name}: expected {what}, got {_short(value)} ({error})") from None
+
+
+def _like(error: Exception) -> type[Exception]:
+    return ValueError if isinstance(error, ValueError | OverflowError) else TypeError
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _in_range(name: str, value: int, size: int, what: str) -> int:
+    if not 0 <= value < size:
+        raise ValueError(f"{name}: {_short(value)} is out of range, there are {size} {what}s")
+    return value
+
+
+def _article(what: str) -> str:
+    return f"{'an' if what[0] in 'aeiouAEIOU' else 'a'} {what}"
 
 
 def is_data_array(value: Any) -> bool:
-    """Asked of its type: the labels of a Series are attributes, and one may be called `dims`."""
+    # Asked of its type: the labels of a Series are attributes, and one may be called `dims`.
     return hasattr(type(value), "dims") and hasattr(type(value), "ndim")
-
-
-def _objects(array: NDArray[Any]) -> Any:
-    """The elements of an array of Python objects; nothing for any other."""
-    return array.flat if array.dtype.kind == "O" else ()
 
 
 def _short(value: Any) -> str:

@@ -31,7 +31,7 @@ def block_radius(problem: Problem) -> Array:
 
 def block_means(posterior: "Posterior") -> Array:
     """Posterior means, block by block."""
-    return np.vstack([posterior.mean_reward, posterior.mean_cost])
+    return np.vstack([posterior.theta_reward, posterior.theta_cost])
 
 
 def unrestricted(

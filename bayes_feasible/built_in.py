@@ -18,7 +18,7 @@ def build_instance(name: Any, parameters: Mapping[str, Any]) -> "Instance":
     import inspect
 
     from bayes_feasible import instances  # NumPy: not for `--help`
-    from bayes_feasible.files.documents import unknown
+    from bayes_feasible._check import unknown
 
     if name not in BUILT_IN:
         raise ValueError(unknown("built-in", name, BUILT_IN))

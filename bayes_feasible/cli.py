@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         print(f"{name}: there is not enough memory ({_one_line(error)})", file=sys.stderr)
         return STOPPED
-    except (ValueError, OSError) as error:
+    except (TypeError, ValueError, OSError) as error:
         print(f"{name}: {_one_line(error)}", file=sys.stderr)
         return STOPPED if _try_again(error) else BAD_INPUT
     except KeyboardInterrupt:

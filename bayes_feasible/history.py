@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible.files.atomic import netcdf_bytes, replaced
-from bayes_feasible.files.documents import unknown
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 
@@ -27,7 +26,7 @@ class History:
     Parameters
     ----------
     problem : Problem
-    arms : vector of arm indices, shape (pull,)
+    arms : vector of arms by index or name, shape (pull,)
     rewards : vector, shape (pull,)
     costs : table, shape (pull, constraint)
         A vector will do for one constraint, and nothing for none.
@@ -37,15 +36,14 @@ class History:
     >>> from bayes_feasible import Problem
     >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
     >>> history = History(problem, [0, 1, 0], [2.0, 1.0, 1.0], [0.1, 0.7, 0.2])
-    >>> history.posterior().mean_reward
+    >>> history.posterior().theta_reward
     array([1. , 0.5])
     """
 
     def __init__(self, problem: Problem, arms: Any, rewards: Any, costs: Any = None) -> None:
-        if not isinstance(problem, Problem):
-            raise ValueError(f"problem: expected a Problem, got {type(problem).__name__}")
+        _check.kind("problem", problem, Problem)
         self.problem = problem
-        arms = _check.indices("arms", arms, len(problem.arms), "arm")
+        arms = _check.arms(problem, arms)
         names = ("arms", "rewards", "costs")
         checked = _check.pulls(problem, arms, rewards, costs, names)
         self.arms: NDArray[np.int64] = checked[0]
@@ -83,8 +81,7 @@ class History:
         ...     History.load(path, problem)
         History of 2 pulls of 2 arms
         """
-        if not isinstance(problem, Problem):
-            raise ValueError(f"problem: expected a Problem, got {type(problem).__name__}")
+        _check.kind("problem", problem, Problem)
         file = _recognised(path)
         if not file.exists():
             raise FileNotFoundError(f"{file}: no such file")
@@ -92,7 +89,7 @@ class History:
             if file.suffix.lower() == ".csv":
                 return cls(problem, *_from_csv(file, problem))
             return cls(problem, *_from_netcdf(file, problem))
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(f"{file}: {error}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -182,10 +179,7 @@ _EXTENSIONS = (".csv", ".nc")
 
 
 def _recognised(path: Any) -> Path:
-    try:
-        file = Path(os.fsdecode(path))
-    except TypeError:
-        raise ValueError(f"path: expected the path of a file, got {path!r}") from None
+    file = _check.path("path", path)
     if file.is_dir():
         raise ValueError(f"{file}: expected a file, this is a folder")
     if file.suffix.lower() not in _EXTENSIONS:
@@ -224,7 +218,7 @@ def _from_netcdf(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
         raise ValueError(f"arms: expected those of the problem, {ours}, got {theirs}")
     arms = stored.arm.values
     if arms.dtype.kind in "UOT":
-        arms = np.array([find_arm(problem, str(name)) for name in arms], dtype=np.int64)
+        arms = _check.arms(problem, list(map(str, arms)), name="arm")
     return arms, stored.reward.values, _costs(stored, problem)
 
 
@@ -247,13 +241,3 @@ def _costs(stored: "xr.Dataset", problem: Problem) -> Any:
         told = ["cost"] if len(missing) == len(each) else missing
         raise ValueError(f"no variable {', '.join(map(repr, told))}")
     return np.stack([stored[name].values for name in each], axis=-1)
-
-
-def find_arm(problem: Problem, name: str) -> int:
-    """The index of the arm of this name; an index will do where no name is a number."""
-    names = list(map(str, problem.coords["arm"].tolist()))
-    if name in names:
-        return names.index(name)
-    if name.isdecimal() and not any(known.isdecimal() for known in names):
-        return _check.index("arm", int(name), len(names), "arm")
-    raise ValueError(f"arm: {unknown('arm', name, names)}")

@@ -49,8 +49,7 @@ class Instance:
     """
 
     def __init__(self, problem: Problem, theta_reward: Any, theta_cost: Any = None) -> None:
-        if not isinstance(problem, Problem):
-            raise ValueError(f"problem: expected a Problem, got {type(problem).__name__}")
+        _check.kind("problem", problem, Problem)
         self.problem = problem
         features, constraints = problem.arms.shape[1], problem.thresholds.size
         self.theta_reward = _by_feature("theta_reward", theta_reward, problem)
@@ -170,7 +169,7 @@ class Instance:
         array([0., 1., 0.])
         """
         problem = self.problem
-        pulled = problem.arms[_check.indices("arms", arms, len(problem.arms), "arm")]
+        pulled = problem.arms[_check.arms(problem, arms)]
         rng = _check.generator("seed", seed)
         shape = (len(pulled), 1 + problem.thresholds.size)
         mean_reward, mean_cost = pulled @ self.theta_reward, pulled @ self.theta_cost.T
@@ -269,7 +268,7 @@ def _inner(vectors: Array, parameter: Array) -> Array:
 def _by_feature(name: str, value: Any, problem: Problem) -> Array:
     """A vector over features; one that carries the names of the features is put in their order."""
     if isinstance(value, Mapping) or getattr(value, "ndim", 0) == 1:
-        value = _check.by_name(name, value, problem.coords["feature"], "features")
+        value = _check.by_name(name, value, problem.coords["feature"], "feature")
     return _check.numbers(name, value)
 
 
@@ -279,17 +278,17 @@ def cost_rows(name: str, value: Any, problem: Problem) -> Array:
     if value is None:
         return np.zeros((0, features))
     if isinstance(value, Mapping):
-        expected = [str(label) for label in problem.coords["constraint"]]
-        given = {str(key): vector for key, vector in value.items()}
-        if set(given) != set(expected):
-            raise ValueError(f"{name}: expected the constraints {expected}, got {list(given)}")
-        value = [_by_feature(name, given[label], problem) for label in expected]
+        vectors = [_by_feature(name, vector, problem) for vector in value.values()]
+        order = _check.order(
+            name, list(value), problem.coords["constraint"], "constraint", numbered=False
+        )
+        value = [vectors[i] for i in order]
     elif getattr(value, "ndim", 0) == 2 and getattr(value, "size", 0):
         array, rows, columns = _check.table(name, value, "constraint")
         if rows is not None:
-            array = array[_check.order(name, rows, problem.coords["constraint"], "constraints")]
+            array = array[_check.order(name, rows, problem.coords["constraint"], "constraint")]
         if columns is not None:
-            array = array[:, _check.order(name, columns, problem.coords["feature"], "features")]
+            array = array[:, _check.order(name, columns, problem.coords["feature"], "feature")]
         value = array
     elif getattr(value, "ndim", 0) == 1:
         value = _by_feature(name, value, problem)

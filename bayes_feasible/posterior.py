@@ -41,13 +41,12 @@ class Posterior:
     >>> from bayes_feasible import Posterior, Problem
     >>> posterior = Posterior(Problem([[1, 0], [0, 1]], thresholds=0.5))
     >>> posterior.update(0, reward=2.0, cost=0.1)
-    >>> posterior.mean_reward
+    >>> posterior.theta_reward
     array([1., 0.])
     """
 
     def __init__(self, problem: Problem) -> None:
-        if not isinstance(problem, Problem):
-            raise ValueError(f"problem: expected a Problem, got {type(problem).__name__}")
+        _check.kind("problem", problem, Problem)
         self.problem = problem
         arms, constraints = len(problem.arms), problem.thresholds.size
         self.counts: NDArray[np.int64] = np.zeros(arms, dtype=np.int64)
@@ -62,7 +61,7 @@ class Posterior:
         Parameters
         ----------
         problem : Problem
-        arms : vector of arm indices, shape (pull,)
+        arms : vector of arms by index or name, shape (pull,)
         rewards : vector, shape (pull,)
         costs : table, shape (pull, constraint)
             A vector will do for one constraint, and nothing for none.
@@ -75,7 +74,7 @@ class Posterior:
         Posterior after 3 pulls of 2 arms: best '0'
         """
         posterior = cls(problem)
-        arms = _check.indices("arms", arms, len(problem.arms), "arm")
+        arms = _check.arms(problem, arms)
         names = ("arms", "rewards", "costs")
         posterior._add(*_check.pulls(problem, arms, rewards, costs, names))
         return posterior
@@ -96,24 +95,24 @@ class Posterior:
         --------
         >>> from bayes_feasible import Posterior, Problem
         >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
-        >>> Posterior.from_sums(problem, [2, 1], [3.0, 1.0], [[0.3], [0.7]]).mean_reward
+        >>> Posterior.from_sums(problem, [2, 1], [3.0, 1.0], [[0.3], [0.7]]).theta_reward
         array([1. , 0.5])
         """
         posterior = cls(problem)
         arms = problem.coords["arm"]
-        number = _check.numbers("counts", _check.by_name("counts", counts, arms, "arms"))
+        number = _check.numbers("counts", _check.by_name("counts", counts, arms, "arm"))
         if number.shape != posterior.counts.shape:
             raise ValueError(f"counts: expected one an arm, got shape {number.shape}")
         if number.min() < 0 or np.any(number != np.floor(number)):
             raise ValueError("counts: expected whole numbers that are not negative")
         if number.max() > _check.LARGEST_COUNT:
             raise ValueError(f"counts: {number.max():g} pulls are too many to be counted exactly")
-        sums = _check.by_name("reward_sums", reward_sums, arms, "arms")
+        sums = _check.by_name("reward_sums", reward_sums, arms, "arm")
         rewards = _check.numbers("reward_sums", sums)
         if rewards.shape != posterior.reward_sums.shape:
             raise ValueError(f"reward_sums: expected one an arm, got shape {rewards.shape}")
         cost_sums = _check.costs_by_arm("cost_sums", cost_sums, problem)
-        costs = _check.costs("cost_sums", cost_sums, *posterior.cost_sums.shape)
+        costs = _check.costs("cost_sums", cost_sums, len(arms), problem.coords["constraint"])
         if np.any((number == 0) & ((rewards != 0) | np.any(costs != 0, axis=1))):
             raise ValueError("counts: an arm with a sum that is not 0 was never pulled")
         posterior.counts[:], posterior.reward_sums[:], posterior.cost_sums[:] = (
@@ -128,9 +127,10 @@ class Posterior:
 
         Parameters
         ----------
-        arm : arm index, or a vector of them
+        arm : index or name of an arm, or a vector of them
         reward : number, or a vector
         cost : one number for each constraint, or a table (pull, constraint)
+            In the order of the constraints, or by their names (dict, Series, DataFrame).
 
         Examples
         --------
@@ -157,14 +157,24 @@ class Posterior:
         return int(self.counts.sum())
 
     @property
-    def mean_reward(self) -> Array:
+    def theta_reward(self) -> Array:
         """Posterior mean of the reward parameter, over features."""
         return self._solved()[2][0].copy()
 
     @property
-    def mean_cost(self) -> Array:
+    def theta_cost(self) -> Array:
         """Posterior means of the cost parameters, over (constraint, feature)."""
         return self._solved()[2][1:].copy()
+
+    @property
+    def mean_reward(self) -> Array:
+        """Posterior mean of each candidate's reward, over candidates."""
+        return self.problem.candidates @ self._solved()[2][0]
+
+    @property
+    def mean_cost(self) -> Array:
+        """Posterior means of each candidate's costs, over (candidate, constraint)."""
+        return self.problem.candidates @ self._solved()[2][1:].T
 
     @property
     def precision(self) -> Array:
@@ -191,11 +201,10 @@ class Posterior:
         >>> posterior.best()
         1
         """
-        candidates = self.problem.candidates
-        feasible = np.all(candidates @ self.mean_cost.T <= self.problem.thresholds, axis=1)
+        feasible = np.all(self.mean_cost <= self.problem.thresholds, axis=1)
         if not feasible.any():
             return None
-        return int(np.argmax(np.where(feasible, candidates @ self.mean_reward, -np.inf)))
+        return int(np.argmax(np.where(feasible, self.mean_reward, -np.inf)))
 
     def whiten(self, vectors: Array) -> Array:
         r"""Rows `w` with :math:`w \cdot w' = z^\top V^{-1} z'` for rows `z` in the arms' span.
@@ -280,8 +289,8 @@ class Posterior:
         other = {"feature_": coords["feature"]}
         return xr.Dataset(
             {
-                "mean_reward": ("feature", self.mean_reward),
-                "mean_cost": (("constraint", "feature"), self.mean_cost),
+                "theta_reward": ("feature", self.theta_reward),
+                "theta_cost": (("constraint", "feature"), self.theta_cost),
                 "precision": (("feature", "feature_"), self.precision),
                 "covariance": (("feature", "feature_"), self.covariance),
                 "pulls": ("arm", self.counts.copy()),

@@ -118,7 +118,7 @@ class Problem:
         """The dimension of the span of the arms."""
         return self.basis.shape[1]
 
-    def copies(self, candidate: int) -> NDArray[np.bool_]:
+    def copies(self, candidate: int | str) -> NDArray[np.bool_]:
         """Which candidates have the same vector as this one, itself included.
 
         Equal vectors have equal rewards and costs, so they count as one recommendation.
@@ -128,7 +128,7 @@ class Problem:
         >>> Problem([[1, 0], [0, 1], [1, 0]]).copies(0)
         array([ True, False,  True])
         """
-        candidate = _check.index("candidate", candidate, len(self.candidates), "candidate")
+        candidate = _check.candidate(self, candidate)
         return np.all(self.candidates == self.candidates[candidate], axis=1)
 
     def name(self, candidate: int) -> str:
@@ -139,7 +139,7 @@ class Problem:
         >>> Problem({"low": [1, 0.2], "high": [1, 0.9]}).name(1)
         'high'
         """
-        candidate = _check.index("candidate", candidate, len(self.candidates), "candidate")
+        candidate = _check.candidate(self, candidate)
         return str(self.coords["candidate"][candidate])
 
     def _check_span(self) -> None:
@@ -256,7 +256,7 @@ def _check_features(arms: Array, candidates: Array, ours: Any, theirs: Any) -> N
 def _cost_noise(value: Any, constraints: int, names: list[Any] | None) -> Array:
     if isinstance(value, Mapping) or getattr(value, "ndim", 0) == 1:
         names = list(range(constraints)) if names is None else names
-        value = _check.by_name("cost_noise", value, names, "thresholds")
+        value = _check.by_name("cost_noise", value, names, "threshold")
     noise = _check.numbers("cost_noise", value)
     if noise.ndim == 0:
         noise = np.full(constraints, noise)

@@ -58,7 +58,7 @@ def laplace(
     >>> posterior = bf.Posterior(instance.problem)
     >>> posterior.update([0, 2], *instance.pull([0, 2], seed=1))
     >>> found = models.laplace(models.linear_gaussian(posterior))
-    >>> np.allclose(found.mean[0], posterior.mean_reward)
+    >>> np.allclose(found.mean[0], posterior.theta_reward)
     True
     >>> np.allclose(found.covariance[0], posterior.covariance)
     True

@@ -129,7 +129,7 @@ def unknown_noise_student(data: History, prior_pulls: float = PRIOR_PULLS) -> St
     >>> arms = [0, 2] * 10
     >>> history = History(instance.problem, arms, *instance.pull(arms, seed=1))
     >>> student = models.unknown_noise_student(history)
-    >>> np.allclose(student.location[0], history.posterior().mean_reward)
+    >>> np.allclose(student.location[0], history.posterior().theta_reward)
     True
     """
     prior_pulls = _check.positive("prior_pulls", prior_pulls)

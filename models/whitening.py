@@ -71,7 +71,7 @@ def set_reference(model: pm.Model, reference: Reference) -> None:
     >>> posterior.update([0, 2], *instance.pull([0, 2], seed=2))
     >>> models.set_data(model, posterior)
     >>> models.set_reference(model, models.Reference.from_posterior(posterior))
-    >>> np.allclose(model["reference_mean"].get_value()[0], posterior.mean_reward)
+    >>> np.allclose(model["reference_mean"].get_value()[0], posterior.theta_reward)
     True
     """
     if "reference_mean" not in model.named_vars:

@@ -134,7 +134,7 @@ def alternative_ranks(
     calibrated: 11 quantities are as they should be (a right sampler passes with probability 0.999)
     """
     alternative = Alternative(problem, candidate)
-    arms = _check.indices("arms", arms, len(problem.arms), "arm")
+    arms = _check.arms(problem, arms)
     if options and not isinstance(sampler, str):
         raise ValueError(f"{next(iter(options))}: only a sampler given by its name has options")
     drawn_by = _sampler(sampler, **options) if isinstance(sampler, str) else sampler
@@ -259,7 +259,7 @@ def model_ranks(
 
     if name not in NOISE:
         raise ValueError(f"name: expected one of {', '.join(NOISE)}, got {name!r}")
-    arms = _check.indices("arms", arms, len(problem.arms), "arm")
+    arms = _check.arms(problem, arms)
     drawn_by = _nuts if sampler is None else sampler
     rng = np.random.default_rng([seed, 0x5BC])
     learns = name == "unknown_noise"
@@ -543,7 +543,7 @@ def _plain_names(problem: Problem) -> list[str]:
 def _quantities(posterior: Posterior, parameters: Array) -> Array:
     """What parameters are ranked by, (draw, quantity)."""
     problem = posterior.problem
-    centre = np.vstack([posterior.mean_reward, posterior.mean_cost])
+    centre = np.vstack([posterior.theta_reward, posterior.theta_cost])
     errors = (parameters - centre) / block_noise(problem)[:, np.newaxis]
     distance = np.einsum("dbf,fg,dbg->d", errors, posterior.precision, errors)
     return np.column_stack([_plain(problem, parameters), -0.5 * distance])

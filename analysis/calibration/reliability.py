@@ -73,7 +73,7 @@ def reliability(
     >>> stated.attrs["calibrated"], stated.attrs["left_out"]
     (1, 25)
     """
-    arms = _check.indices("arms", arms, len(problem.arms), "arm")
+    arms = _check.arms(problem, arms)
     rng = np.random.default_rng([seed, 0x4E1])
     estimate = _exact_probability if estimate is None else estimate
     stated, wrong = [], []

@@ -55,7 +55,7 @@ class Sampler:
 def _inside(posterior: Posterior, doubted: Alternative) -> Point:
     """A point of the alternative set: just beyond the one nearest to the posterior means."""
     arms = len(posterior.problem.arms)
-    mean: Point = {"theta_reward": posterior.mean_reward, "theta_cost": posterior.mean_cost}
+    mean: Point = {"theta_reward": posterior.theta_reward, "theta_cost": posterior.theta_cost}
     nearest = doubted.nearest(mean["theta_reward"], mean["theta_cost"], np.full(arms, 1 / arms))
     return {name: at + BEYOND * (nearest[name].values - at) for name, at in mean.items()}
 
@@ -103,6 +103,6 @@ class SampledBLFAIPS(BLFAIPS):
     def _loss(self, posterior: Posterior) -> Any:
         assert self.point is not None
         arms, problem = self.problem.arms, self.problem
-        reward = arms @ (self.point["theta_reward"] - posterior.mean_reward) / problem.reward_noise
-        cost = (self.point["theta_cost"] - posterior.mean_cost) @ arms.T
+        reward = arms @ (self.point["theta_reward"] - posterior.theta_reward) / problem.reward_noise
+        cost = (self.point["theta_cost"] - posterior.theta_cost) @ arms.T
         return -(reward**2) - np.sum((cost / problem.cost_noise[:, np.newaxis]) ** 2, axis=0)

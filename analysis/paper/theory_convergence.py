@@ -52,7 +52,7 @@ def one_run(
     for i, rounds in enumerate(np.diff(times, prepend=0).tolist()):
         environment.play(rule, rounds)
         posterior = rule.posterior
-        means = np.vstack([posterior.mean_reward, posterior.mean_cost])
+        means = np.vstack([posterior.theta_reward, posterior.theta_cost])
         parts[i] = (
             alternative.log_probability(posterior, rng).value,
             separation(problem, best, means, posterior.precision) / 2,

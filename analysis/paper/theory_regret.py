@@ -168,8 +168,8 @@ def draw_gains(
     """Draw from the alternative set: what each arm would gain, over (draw, arm)."""
     problem = instance.problem
     drawn = Alternative(problem, instance.best).sample(posterior, draws, seed, scale=scale)
-    off_reward = drawn.theta_reward.values[0] - posterior.mean_reward
-    off_cost = drawn.theta_cost.values[0] - posterior.mean_cost
+    off_reward = drawn.theta_reward.values[0] - posterior.theta_reward
+    off_cost = drawn.theta_cost.values[0] - posterior.theta_cost
     gain = (off_reward @ problem.arms.T / problem.reward_noise) ** 2
     cost = (off_cost @ problem.arms.T / problem.cost_noise[:, np.newaxis]) ** 2
     return gain + cost.sum(axis=1)

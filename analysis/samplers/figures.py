@@ -164,7 +164,7 @@ def plane(
     """The planes of the parameters with the edges of the events, and each sampler's draws."""
     drawn = _drawn(trees)
     shown = _named_regions(scoreboard)
-    means = np.vstack([posterior.mean_reward, posterior.mean_cost])
+    means = np.vstack([posterior.theta_reward, posterior.theta_cost])
     blocks, columns = len(means), min(len(drawn), PLANES)
     bands = -(-len(drawn) // columns)
     with mpl.rc_context(STYLE):

@@ -173,7 +173,7 @@ def check(
     if instance is not None and instance.problem != posterior.problem:
         raise ValueError("instance: the pulls were recorded on another problem")
     problem = posterior.problem
-    choice = posterior.best() if candidate is None else _candidate(problem, candidate)
+    choice = posterior.best() if candidate is None else _check.candidate(problem, candidate)
     counts, total = posterior.counts, posterior.pulls
     shares = counts / total if total else np.zeros(len(counts))
     notes = _notes(posterior, choice)
@@ -200,20 +200,6 @@ def check(
     )
 
 
-def _candidate(problem: Problem, value: Any) -> int:
-    """The index of a candidate that was named, or given by its index."""
-    if not isinstance(value, str):
-        return _check.index("candidate", value, len(problem.candidates), "candidate")
-    names = list(map(str, problem.coords["candidate"].tolist()))
-    if value in names:
-        return names.index(value)
-    if value.isdecimal() and not any(name.isdecimal() for name in names):
-        return _check.index("candidate", int(value), len(names), "candidate")
-    from bayes_feasible.files.documents import unknown
-
-    raise ValueError(f"candidate: {unknown('candidate', value, names)}")
-
-
 def _error(
     posterior: Posterior, choice: int | None, seed: int
 ) -> tuple[float, float, float, float, str]:
@@ -230,7 +216,7 @@ def _estimated(posterior: Posterior, choice: int | None, shares: Any) -> Bound |
     if choice is None or not posterior.pulls:
         return None
     try:
-        estimate = Instance(posterior.problem, posterior.mean_reward, posterior.mean_cost)
+        estimate = Instance(posterior.problem, posterior.theta_reward, posterior.theta_cost)
     except ValueError:  # no candidate is feasible there, or it lies beyond the parameter radius
         return None
     if not posterior.problem.copies(choice)[estimate.best]:

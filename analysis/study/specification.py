@@ -43,10 +43,11 @@ import numpy as np
 import tomli_w
 
 from bayes_feasible import _check
+from bayes_feasible._check import unknown
 from bayes_feasible.analysis.study.store import digest
 from bayes_feasible.built_in import build_instance
 from bayes_feasible.files.documents import KEYS as PROBLEM_KEYS
-from bayes_feasible.files.documents import _strict, build, from_document, to_document, unknown
+from bayes_feasible.files.documents import _strict, build, from_document, to_document
 from bayes_feasible.files.problems import load
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.rate import optimal_rate

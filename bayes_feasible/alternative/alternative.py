@@ -57,11 +57,10 @@ class Alternative:
     -18.4496, most likely: b better
     """
 
-    def __init__(self, problem: Problem, candidate: int) -> None:
-        if not isinstance(problem, Problem):
-            raise ValueError(f"problem: expected a Problem, got {type(problem).__name__}")
+    def __init__(self, problem: Problem, candidate: int | str) -> None:
+        _check.kind("problem", problem, Problem)
         self.problem = problem
-        self.candidate = _check.index("candidate", candidate, len(problem.candidates), "candidate")
+        self.candidate = _check.candidate(problem, candidate)
         self.union = Union(problem, Events.that_refute(problem, self.candidate))
 
     @property

@@ -1,4 +1,4 @@
-"""Draws from a union of events, compiled.
+"""Draws from a union of events: compiled in bulk, and in NumPy the few that an estimate needs.
 
 Everything here lives in whitened coordinates: a parameter is a standard normal vector `u` of
 `rank` numbers for each block, and event `e` asks of block `b` that
@@ -6,12 +6,17 @@ Everything here lives in whitened coordinates: a parameter is a standard normal 
 offset of +inf makes the event impossible.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-from bayes_feasible.alternative.normal import tail_excess
+from bayes_feasible._check import Array
+from bayes_feasible.alternative.normal import draw_excess, tail_excess
 
 EPSILON = np.finfo(np.float64).eps
+CHUNK = 500_000  # numbers in one array of draws
 
 
 @njit(cache=True, error_model="numpy")
@@ -110,3 +115,108 @@ def hold(parameters, events, vectors, limits):
             if lack > 0.0:
                 for i in range(features):
                     parameters[draw, b, i] += lack / square * vectors[event, b, i]
+
+
+@njit(cache=True, error_model="numpy")
+def draw_inside(rng, multiplier, centre, spread, normal, offset, radius, point):
+    """One proposal of `bounded`, and the log-probability of keeping it: -inf if outside."""
+    keep = 0.0
+    for b in range(len(offset)):
+        draw = point[b]
+        along = 0.0
+        for i in range(draw.size):
+            draw[i] = rng.standard_normal()
+            along += draw[i] * normal[b, i]
+        move = 0.0
+        if offset[b] > -np.inf:
+            move = offset[b] + tail_excess(rng, offset[b]) - along
+        square = 0.0
+        for i in range(draw.size):
+            draw[i] = centre[b, i] + spread[b, i] * (draw[i] + move * normal[b, i])
+            square += draw[i] * draw[i]
+        if square > radius[b] * radius[b]:
+            return -np.inf
+        if multiplier[b] > 0.0:
+            keep -= 0.5 * multiplier[b] * (radius[b] * radius[b] - square)
+    return keep
+
+
+@njit(cache=True, error_model="numpy")
+def weigh_inside(rng, multiplier, centre, spread, normal, offset, vectors, limits, radius, events):
+    """For a proposal from each listed event: its chance of being kept, over the event count."""
+    weights = np.zeros(events.size)
+    points = np.empty((1, *centre.shape[1:]))
+    for draw in range(events.size):
+        e = events[draw]
+        keep = draw_inside(
+            rng, multiplier[e], centre[e], spread[e], normal[e], offset[e], radius, points[0]
+        )
+        if keep > -np.inf:
+            weights[draw] = np.exp(keep) / count_events(vectors, limits, points, 0, e)
+    return weights
+
+
+@njit(cache=True, error_model="numpy")
+def draw_union_inside(
+    rng, multiplier, centre, spread, normal, offset, vectors, limits, radius,
+    cumulative, most, points, events,
+):  # fmt: skip
+    """Exact draws given the union within the balls; False if one took more than `most` tries."""
+    for draw in range(len(points)):
+        tries = 0
+        while True:
+            tries += 1
+            if tries > most:
+                return False
+            e = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
+            keep = draw_inside(
+                rng, multiplier[e], centre[e], spread[e], normal[e], offset[e], radius,
+                points[draw],
+            )  # fmt: skip
+            if keep == -np.inf or -rng.standard_exponential() > keep:
+                continue
+            count = count_events(vectors, limits, points, draw, e)
+            if count == 1 or rng.random() * count < 1.0:
+                events[draw] = e
+                break
+    return True
+
+
+def spread_over_events(
+    rng: np.random.Generator, log_probabilities: Array, draws: int
+) -> NDArray[np.int64]:
+    """An event for each draw, sorted: each event gets its share of the draws to within one."""
+    cumulative = np.cumsum(np.exp(log_probabilities - np.max(log_probabilities)))
+    at = (np.arange(draws) + rng.random()) / draws * cumulative[-1]
+    return np.searchsorted(cumulative, at, side="right").clip(max=cumulative.size - 1)
+
+
+def draw_chunks(
+    rng: np.random.Generator, normals: Array, offsets: Array, events: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], Array]]:
+    """A draw given each listed event, chunk by chunk: the events, points (draw, block, axis)."""
+    rows = max(CHUNK // max(normals[0].size, len(offsets)), 1)
+    for start in range(0, events.size, rows):
+        chosen = events[start : start + rows]
+        points = np.empty((chosen.size, *normals.shape[1:]))
+        for b in range(normals.shape[1]):
+            normal, bound = normals[chosen, b], offsets[chosen, b]
+            points[:, b] = rng.standard_normal(normal.shape)
+            asked = bound > -np.inf
+            if asked.any():
+                move = np.zeros(bound.size)
+                move[asked] = bound[asked] + draw_excess(rng, bound[asked])
+                move[asked] -= np.einsum("di,di->d", points[:, b], normal)[asked]
+                points[:, b] += move[:, np.newaxis] * normal
+        yield chosen, points
+
+
+def count_containing(
+    normals: Array, offsets: Array, points: Array, chosen: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """How many events contain each point; the one it was drawn from counts without asking."""
+    inside = np.ones((chosen.size, len(offsets)), dtype=bool)
+    for b in range(offsets.shape[1]):
+        inside &= points[:, b] @ normals[:, b].T >= offsets[:, b]
+    inside[np.arange(chosen.size), chosen] = True
+    return np.count_nonzero(inside, axis=1)

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 
 from bayes_feasible._check import Array
-from bayes_feasible.alternative.bounded import ball_multiplier
+from bayes_feasible.alternative.bounded import ball_multipliers, constrained_mode
 from bayes_feasible.problem import span
 
 FREE = 1e-9  # share of a vector outside the span of the pulled arms that counts as outside
@@ -84,15 +84,12 @@ def nearest_bounded(
     rotated, turned = theta @ axes, vectors @ axes
     rest, whole = (np.linalg.norm(v, axis=-1) for v in (turned[..., rank:], turned))
     turned[rest <= FREE * whole, rank:] = 0.0  # but a rounding must not lead there
-    found = np.tile(rotated, (len(limits), 1, 1))
-    exponents = np.zeros(len(limits))
-    for e, limit in enumerate(limits):
-        for b in range(len(theta)):
-            precision = values / noise[b] ** 2
-            multiplier = ball_multiplier(
-                rotated[b], precision, turned[e, b], limit[b], radius[b], found[e, b]
-            )
-            if multiplier < 0:
-                exponents[e] = np.inf
-            exponents[e] += 0.5 * np.sum(precision * (found[e, b] - rotated[b]) ** 2)
+    precision = values / noise[:, np.newaxis] ** 2
+    multiplier = ball_multipliers(rotated, precision, turned, limits, radius)
+    met = multiplier >= 0.0
+    found = constrained_mode(
+        rotated, precision, turned, np.where(met, limits, -np.inf), np.maximum(multiplier, 0.0)
+    )
+    exponents = 0.5 * np.sum(precision * (found - rotated) ** 2, axis=(1, 2))
+    exponents[~met.all(axis=1)] = np.inf
     return exponents, found[int(np.argmin(exponents))] @ axes.T

@@ -15,8 +15,9 @@ from bayes_feasible._check import Array
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 SQRT_HALF = math.sqrt(0.5)
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
-PARTS = np.array([0.0, 0.125, 0.5, 1.0])  # of the range of the integral, where it is cut
-STEPS = np.array([-8.0, -3.0, 0.0, 3.0, 8.0])  # of the inner factor, where it is cut too
+NODES = 1.0 + NODES[:, np.newaxis]  # from the left end of a panel, in halves of it
+PARTS = np.array([[0.0], [0.125], [0.5], [1.0]])  # of the range of the integral, where it is cut
+STEPS = np.array([[-8.0], [-3.0], [0.0], [3.0], [8.0]])  # of the inner factor, where it is cut too
 NEGLIGIBLE = 45.0  # e^-45 of a density is beyond the last digit of its integral
 
 
@@ -74,28 +75,7 @@ def draw_excess(rng: np.random.Generator, bound: Array) -> Array:
     return np.maximum(result, 0.0)
 
 
-def log_orthant(first: ArrayLike, second: ArrayLike, correlation: ArrayLike) -> Array:
-    """Log-probability that two standard normals with this correlation exceed two bounds.
-
-    With `x` the one whose bound `h` is the larger and `k` the other bound,
-    `P = ∫_h^∞ φ(x) Φ((ρx - k) / √(1-ρ²)) dx`: a log-concave integrand on a range that is known,
-    cut where it bends, and integrated panel by panel with Gauss-Legendre nodes. For arrays,
-    element by element.
-    """
-    bounds = np.broadcast_arrays(first, second, correlation)
-    one, other, rho = (np.atleast_1d(np.asarray(each, dtype=float)) for each in bounds)
-    h, k = np.maximum(one, other), np.minimum(one, other)
-    result = special.log_ndtr(-h)  # also where the other bound asks nothing or the same
-    opposite = (rho < -1.0 + 1e-14) & (k > -np.inf) & (h < np.inf)
-    if opposite.any():
-        result[opposite] = _log_between(h[opposite], -k[opposite])
-    general = (np.abs(rho) <= 1.0 - 1e-14) & (k > -np.inf) & (h < np.inf)
-    if general.any():
-        result[general] = _integrate_orthant(h[general], k[general], rho[general])
-    return result.reshape(bounds[0].shape)
-
-
-def _log_between(low: Array, high: Array) -> Array:
+def log_between(low: Array, high: Array) -> Array:
     """Log-probability that a standard normal lies between two bounds; -inf where they cross."""
     flip = low > 0.0  # the tails have their digits, their complements do not
     low, high = np.where(flip, -high, low), np.where(flip, -low, high)
@@ -105,30 +85,47 @@ def _log_between(low: Array, high: Array) -> Array:
     return np.where((high > low) & (upper > -np.inf), inside, -np.inf)
 
 
+def log_orthant(first: ArrayLike, second: ArrayLike, correlation: ArrayLike) -> Array:
+    """Log-probability that two standard normals with this correlation exceed two bounds.
+
+    With `x` the one whose bound `h` is the larger and `k` the other bound,
+    `P = ∫_h^∞ φ(x) Φ((ρx - k) / √(1-ρ²)) dx`: a log-concave integrand on a range that is known,
+    cut where it bends, and integrated panel by panel with Gauss-Legendre nodes. For arrays of
+    one shape, element by element.
+    """
+    h, k = np.asarray(np.maximum(first, second)), np.asarray(np.minimum(first, second))
+    rho = np.asarray(correlation)
+    result = np.asarray(special.log_ndtr(-h))  # also where the other bound asks nothing or the same
+    open_ = (k > -np.inf) & (h < np.inf) & (rho <= 1.0 - 1e-14)
+    opposite = open_ & (rho < -1.0 + 1e-14)
+    if opposite.any():
+        result[opposite] = log_between(h[opposite], -k[opposite])
+        open_ &= ~opposite
+    if open_.any():
+        result[open_] = _integrate_orthant(h[open_], k[open_], rho[open_])
+    return result
+
+
 def _integrate_orthant(h: Array, k: Array, rho: Array) -> Array:
     residual = np.sqrt((1.0 - rho) * (1.0 + rho))
     start = np.maximum(h, -math.sqrt(2 * NEGLIGIBLE))
-    root = np.sqrt(start * start + 2 * NEGLIGIBLE)
-    length = np.where(start > 0.0, 2 * NEGLIGIBLE / (start + root), root - start)
+    length = 2 * NEGLIGIBLE / (start + np.sqrt(start * start + 2 * NEGLIGIBLE))
     inner, slope = (rho * start - k) / residual, rho / residual
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         hazard = np.exp(-0.5 * inner * inner - HALF_LOG_2PI - special.log_ndtr(inner))
         decline = start - slope * hazard  # log-concave: it falls at least this steeply everywhere
-        length = np.where(decline > 0.0, np.minimum(length, NEGLIGIBLE / decline), length)
+        length = np.fmin(length, NEGLIGIBLE / np.maximum(decline, 1e-300))
         # Panels are finer near the start and around the step of the inner factor.
-        steps = (k[:, np.newaxis] + STEPS * residual[:, np.newaxis]) / rho[:, np.newaxis]
-        steps = np.where(rho[:, np.newaxis] == 0.0, np.inf, steps - start[:, np.newaxis])
-    cuts = np.hstack([length[:, np.newaxis] * PARTS, steps.clip(0.0, length[:, np.newaxis])])
-    cuts.sort(axis=1)
-    row, panel = np.nonzero(cuts[:, 1:] > cuts[:, :-1])
-    left = cuts[row, panel]
-    half = 0.5 * (cuts[row, panel + 1] - left)
-    s = left[:, np.newaxis] + half[:, np.newaxis] * (1.0 + NODES)
-    values = special.log_ndtr(inner[row, np.newaxis] + slope[row, np.newaxis] * s)
-    values -= s * (start[row, np.newaxis] + 0.5 * s)
-    top = np.full(h.size, -np.inf)  # so it stays where the fall is too steep for any panel
-    np.maximum.at(top, row, values.max(axis=1))
-    panels = np.exp(values - top[row, np.newaxis]) @ WEIGHTS * half
-    with np.errstate(divide="ignore"):
+        steps = (k + STEPS * residual) / rho - start
+        cuts = np.concatenate([length * PARTS, np.fmax(np.minimum(steps, length), 0.0)])
+        cuts.sort(axis=0)
+        half = 0.5 * (cuts[1:] - cuts[:-1])
+        panel, row = np.nonzero(half > 0.0)
+        half = half[panel, row]
+        s = cuts[panel, row] + half * NODES
+        values = special.log_ndtr(inner[row] + slope[row] * s) - s * (start[row] + 0.5 * s)
+        top = np.full(h.size, -np.inf)  # so it stays where the fall is too steep for any panel
+        np.maximum.at(top, row, values.max(axis=0))
+        panels = WEIGHTS @ np.exp(values - top[row]) * half
         total = np.log(np.bincount(row, panels, minlength=h.size))
     return -0.5 * start * start - HALF_LOG_2PI + top + total

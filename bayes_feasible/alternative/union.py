@@ -12,6 +12,7 @@ error before any draw is made; see `error_bound`.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,9 +28,16 @@ from bayes_feasible._draws import (
 )
 from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.alternative import bounded
-from bayes_feasible.alternative.draws import draw_union, hold, to_parameters
+from bayes_feasible.alternative.draws import (
+    count_containing,
+    draw_chunks,
+    draw_union,
+    hold,
+    spread_over_events,
+    to_parameters,
+)
 from bayes_feasible.alternative.events import Events
-from bayes_feasible.alternative.normal import draw_excess, log_orthant
+from bayes_feasible.alternative.normal import log_orthant
 from bayes_feasible.posterior import Posterior, whiten_rows
 from bayes_feasible.problem import SPAN_TOLERANCE, Problem
 
@@ -39,7 +47,6 @@ if TYPE_CHECKING:
 DRAWS = 2**14  # for the part of a union's probability that has no closed form
 PAIRS = 2500  # pairs of events whose overlap is integrated exactly
 PRUNE = 60.0  # an event e^-60 as probable as another cannot be seen in double precision
-CHUNK = 500_000  # numbers in one array of draws
 
 
 @dataclass(frozen=True)
@@ -258,7 +265,7 @@ def _measure(
     lower, upper = float(log_probability.max()), min(total, 0.0)
     twice = None  # E[N - 1], twice the sum over pairs relative to the sum over events
     if events * (events - 1) // 2 <= PAIRS:
-        twice = 2.0 * math.exp(_log_pairs(normals, offsets) - total)
+        twice = 2.0 * math.exp(_log_pairs(normals, offsets, total) - total)
         order = 1.0 + math.floor(twice)
         dawson_sankoff = 2.0 / (order + 1.0) - twice / (order * (order + 1.0))
         lower = max(lower, total + math.log(dawson_sankoff))
@@ -272,7 +279,8 @@ def _measure(
             return value, min(twice / 3.0, upper - lower), lower, upper
 
     def count(chosen: NDArray[np.int64]) -> Array:
-        return _count_events(rng, normals, offsets, chosen)
+        parts = draw_chunks(rng, normals, offsets, chosen)
+        return np.concatenate([count_containing(normals, offsets, u, e) for e, u in parts])
 
     share, error, _ = mean_share(count, log_probability, rng, draws, twice=twice)
     share = max(share, math.exp(lower - total))  # a handful of draws may put it below, even below 0
@@ -280,36 +288,26 @@ def _measure(
     return value, min(error / share, upper - lower), lower, upper
 
 
-def _log_pairs(normals: Array, offsets: Array) -> float:
-    """Logarithm of the sum, over pairs of events, of the probability that both happen."""
-    first, second = np.triu_indices(len(offsets), 1)
-    correlation = np.einsum("pbi,pbi->pb", normals[first], normals[second]).clip(-1.0, 1.0)
-    each = log_orthant(offsets[first], offsets[second], correlation).sum(axis=1)
+def _log_pairs(normals: Array, offsets: Array, total: float) -> float:
+    """Logarithm of the sum, over pairs of events, of the probability that both happen.
+
+    Pairs that cannot change the last digit of the `total` over events are left out.
+    """
+    first, second = _pairs(len(offsets))
+    one, other = offsets[first], offsets[second]
+    ceiling = log_ndtr(-np.maximum(one, other)).sum(axis=1)
+    matter = np.flatnonzero(ceiling > total - PRUNE)
+    if matter.size == 0:
+        return -np.inf
+    correlation = np.einsum("pbi,pbi->pb", normals[first[matter]], normals[second[matter]])
+    each = log_orthant(one[matter], other[matter], correlation).sum(axis=1)
     return float(np.logaddexp.reduce(each))
 
 
-def _count_events(
-    rng: np.random.Generator, normals: Array, offsets: Array, events: NDArray[np.int64]
-) -> Array:
-    """For a draw given each listed event, how many events contain it."""
-    counts = np.empty(events.size)
-    rows = max(CHUNK // max(normals[0].size, len(offsets)), 1)
-    for start in range(0, events.size, rows):
-        chosen = events[start : start + rows]
-        inside = np.ones((chosen.size, len(offsets)), dtype=bool)
-        for b in range(offsets.shape[1]):
-            normal, bound = normals[chosen, b], offsets[chosen, b]
-            points = rng.standard_normal(normal.shape)
-            asked = bound > -np.inf
-            if asked.any():
-                move = np.zeros(bound.size)
-                move[asked] = bound[asked] + draw_excess(rng, bound[asked])
-                move[asked] -= np.einsum("di,di->d", points, normal)[asked]
-                points += move[:, np.newaxis] * normal
-            inside &= points @ normals[:, b].T >= offsets[:, b]
-        inside[np.arange(chosen.size), chosen] = True  # its own event counts without asking
-        counts[start : start + rows] = np.count_nonzero(inside, axis=1)
-    return counts
+@lru_cache(maxsize=16)
+def _pairs(events: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    first, second = np.triu_indices(events, 1)
+    return first, second
 
 
 class Share(NamedTuple):
@@ -352,9 +350,7 @@ def mean_share(
     """
     if len(log_probabilities) == 1:
         return Share(1.0, 0.0, 1.0)
-    cumulative = np.cumsum(np.exp(log_probabilities - np.max(log_probabilities)))
-    at = (np.arange(draws) + rng.random()) / draws * cumulative[-1]
-    events = np.searchsorted(cumulative, at, side="right").clip(max=cumulative.size - 1)
+    events = spread_over_events(rng, log_probabilities, draws)
     counts = np.asarray(count(events), dtype=float)
     share, correction = 1.0 / counts, 0.0
     efficiency = float(share.mean() ** 2 / np.mean(share**2))
@@ -374,7 +370,7 @@ def mean_share(
 def error_bound(events: int, draws: int) -> float:
     """Bound, before any draw, on the relative standard error of a union by `E[1/N]`.
 
-    It is `sqrt((J + 1/J - 2) / (4 n))` for J events and n independent draws, whatever the events
-    (Owen, Maximov and Chertkov 2019, Theorem 2).
+    It is `sqrt((J + 1/J - 2) / (4 n))` for J events and n independent draws, however the events
+    overlap (Owen, Maximov and Chertkov 2019): Kantorovich's inequality for 1/N between 1/J and 1.
     """
     return math.sqrt((events + 1.0 / events - 2.0) / (4.0 * draws))

@@ -62,7 +62,7 @@ def _named(name: str, pairs: list[str]) -> "Instance":
         values[key] = _value(text)
     try:
         return build_instance(name, values)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"--instance: {error}") from error
 
 

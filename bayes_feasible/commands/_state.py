@@ -110,10 +110,10 @@ def _posterior(options: argparse.Namespace) -> "Posterior":
         from bayes_feasible.history import History
 
         return History.load(options.history, _problem(options)).posterior()
+    from bayes_feasible import _check  # NumPy: not for `--help`
+
     instance = source.instance(options)
     pulls = DEFAULT_PULLS if options.pulls is None else options.pulls
-    from bayes_feasible import _check
-
     _check.count("--pulls", pulls, most=_check.LARGEST_COUNT)
     return (
         _at_truth(instance, pulls) if options.rule == TRUTH else _played(instance, options, pulls)
@@ -157,12 +157,10 @@ def _played(instance: "Instance", options: argparse.Namespace, pulls: int) -> "P
 
 
 def _candidate(options: argparse.Namespace, posterior: "Posterior") -> int:
-    names = [str(name) for name in posterior.problem.coords["candidate"]]
     if options.candidate is not None:
-        if options.candidate not in names:
-            shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-            raise ValueError(f"--candidate: expected one of {shown}, got {options.candidate!r}")
-        return names.index(options.candidate)
+        from bayes_feasible import _check
+
+        return _check.candidate(posterior.problem, options.candidate, name="--candidate")
     best = posterior.best()
     if best is None:
         raise ValueError(

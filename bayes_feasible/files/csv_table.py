@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from bayes_feasible.files.documents import Content, Named, unknown
+from bayes_feasible._check import unknown
+from bayes_feasible.files.documents import Content, Named
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
 

@@ -1,9 +1,7 @@
 """What a problem file holds, whatever its format, and the document that TOML and JSON share."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +13,6 @@ from bayes_feasible.problem import Problem
 if TYPE_CHECKING:
     import pandas as pd
 
-NAMED = 8  # names that a message lists
 KEYS = (
     *("arms", "thresholds", "candidates", "features", "reward_noise", "cost_noise"),
     *("parameter_radius", "theta_reward", "theta_cost"),
@@ -79,7 +76,7 @@ def from_document(document: Any) -> Content:
         raise ValueError(f"expected a table of {', '.join(KEYS)}, got {type(document).__name__}")
     for key in document:
         if key not in KEYS:
-            raise ValueError(unknown("key", key, KEYS))
+            raise ValueError(_check.unknown("key", key, KEYS))
     if "arms" not in document:
         raise ValueError("arms: missing")
     options = {key: document[key] for key in ("reward_noise", "cost_noise") if key in document}
@@ -111,7 +108,7 @@ def _named(key: str, value: Any, content: str) -> Named:
             raise ValueError(f"{key}: expected all of the list with names or none of it")
         for field in item:
             if field not in wanted:
-                raise ValueError(f"{key}: {unknown('key', field, wanted)}")
+                raise ValueError(f"{key}: {_check.unknown('key', field, wanted)}")
         if set(item) != set(wanted):
             raise ValueError(f"{key}: expected name and {content}, got only {', '.join(item)}")
     return Named([_name(key, item["name"]) for item in value], [item[content] for item in value])
@@ -187,19 +184,3 @@ def _strict(value: Any) -> Any:
     if isinstance(value, list):
         return [_strict(item) for item in value]
     return "inf" if value == math.inf else value
-
-
-def unknown(what: str, got: Any, known: Iterable[str]) -> str:
-    """A message about an unknown name, with the nearest known one, whatever its case, or a few.
-
-    >>> unknown("rule", "blfaip", ["Oracle", "BLFAIPS"])
-    "unknown rule 'blfaip'; did you mean 'BLFAIPS'?"
-    """
-    names = list(known)
-    if not names:
-        return f"unknown {what} {got!r}: there are none"
-    by_letters = {name.casefold(): name for name in names}
-    if near := get_close_matches(str(got).casefold(), by_letters, 1):
-        return f"unknown {what} {got!r}; did you mean {by_letters[near[0]]!r}?"
-    more = f", ... ({len(names)} in all)" if len(names) > NAMED else ""
-    return f"unknown {what} {got!r}; expected one of {', '.join(names[:NAMED])}{more}"

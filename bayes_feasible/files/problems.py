@@ -87,7 +87,7 @@ def load(path: str | os.PathLike[str]) -> Problem | Instance:
         raise ValueError(f"{file}: values are nested too deeply") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{file}: expected text in UTF-8 ({error})") from error
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{file}: {error}") from error
 
 

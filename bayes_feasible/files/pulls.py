@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from bayes_feasible.history import History, find_arm
+from bayes_feasible import _check
+from bayes_feasible.history import History
 from bayes_feasible.problem import Problem
 
 
@@ -48,7 +49,7 @@ def read_pulls(text: str, problem: Problem) -> tuple[list[int], list[float], lis
                 raise ValueError(f"{where}: expected {len(header)} cells, got {len(row)}")
             try:
                 arms.append(_arm(row[columns[0]], problem))
-            except ValueError as error:
+            except (TypeError, ValueError) as error:
                 raise ValueError(f"{where}: {error}") from None
             first, *rest = (_number(row[i], f"{where}, {header[i]}") for i in columns[1:])
             rewards.append(first)
@@ -87,8 +88,8 @@ def _arm(cell: str, problem: Problem) -> int:
     """The arm that a cell names, as it is written or without the spaces around it."""
     if cell != cell.strip():
         with suppress(ValueError):
-            return find_arm(problem, cell)
-    return find_arm(problem, cell.strip())
+            return _check.arm(problem, cell)
+    return _check.arm(problem, cell.strip())
 
 
 def _place(header: list[str], spellings: Iterable[str]) -> int:

@@ -122,9 +122,10 @@ class Rule(ABC):
 
         Parameters
         ----------
-        arm : arm index, or a vector of them
+        arm : index or name of an arm, or a vector of them
         reward : number, or a vector
         cost : one number for each constraint, or a table (pull, constraint)
+            In the order of the constraints, or by their names (dict, Series, DataFrame).
 
         Examples
         --------

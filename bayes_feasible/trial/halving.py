@@ -69,6 +69,6 @@ def _carried(posterior: Posterior, shares: Array, pulls: float) -> Posterior:
     more = pulls * shares
     later = posterior.copy()
     later.counts = posterior.counts + more  # type: ignore[assignment]
-    later.reward_sums += more * (arms @ posterior.mean_reward)
-    later.cost_sums += more[:, np.newaxis] * (arms @ posterior.mean_cost.T)
+    later.reward_sums += more * (arms @ posterior.theta_reward)
+    later.cost_sums += more[:, np.newaxis] * (arms @ posterior.theta_cost.T)
     return later

@@ -250,7 +250,7 @@ def _halvings(
     so_far = pulls_to_halve(wrong, posterior, posterior.counts / posterior.pulls)
     if choice.candidate is None or choice.candidate != posterior.best():
         return so_far, None
-    shares = plug_in_allocation(wrong.problem, posterior.mean_reward, posterior.mean_cost)
+    shares = plug_in_allocation(wrong.problem, posterior.theta_reward, posterior.theta_cost)
     return so_far, None if shares is None else pulls_to_halve(wrong, posterior, shares)
 
 
@@ -258,7 +258,7 @@ def _candidates(problem: "Problem", posterior: Posterior) -> "xr.Dataset":
     import xarray as xr
 
     spread = np.linalg.norm(posterior.whiten(problem.candidates), axis=1)
-    mean_cost = problem.candidates @ posterior.mean_cost.T
+    mean_cost = problem.candidates @ posterior.theta_cost.T
     sd_cost = spread[:, np.newaxis] * problem.cost_noise
     log_feasible = some_feasible(problem).event_log_probabilities(posterior)
     with np.errstate(divide="ignore"):
@@ -266,7 +266,7 @@ def _candidates(problem: "Problem", posterior: Posterior) -> "xr.Dataset":
     both = ("candidate", "constraint")
     return xr.Dataset(
         {
-            "mean_reward": ("candidate", problem.candidates @ posterior.mean_reward),
+            "mean_reward": ("candidate", problem.candidates @ posterior.theta_reward),
             "sd_reward": ("candidate", spread * problem.reward_noise),
             "mean_cost": (both, mean_cost),
             "sd_cost": (both, sd_cost),

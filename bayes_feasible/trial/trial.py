@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_feasible import _check
-from bayes_feasible.files.documents import build, from_document, to_document, unknown
-from bayes_feasible.history import History, find_arm
+from bayes_feasible._check import unknown
+from bayes_feasible.files.documents import build, from_document, to_document
+from bayes_feasible.history import History
 from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
@@ -160,9 +161,7 @@ class Trial:
         int
             The number of the event.
         """
-        single = isinstance(arm, str) or np.ndim(arm) == 0
-        costs = self._costs(cost, single)
-        arms, rewards, table = _check.pulls(self.problem, self._arms(arm), reward, costs)
+        arms, rewards, table = _check.pulls(self.problem, arm, reward, cost)
         if arms.size == 0:
             raise ValueError("arm: there is no pull to tell of")
         with self._writing() as append:
@@ -434,41 +433,6 @@ class Trial:
             )
         return event
 
-    def _arms(self, arm: Any) -> Any:
-        """Arm indices for names, one or many; indices as they are."""
-        if isinstance(arm, str):
-            return find_arm(self.problem, arm)
-        if isinstance(arm, list | tuple | np.ndarray) and any(isinstance(a, str) for a in arm):
-            return np.array([self._arm(a) for a in arm], dtype=np.int64)
-        return arm
-
-    def _arm(self, arm: Any) -> int:
-        """The index of one arm by its name or index."""
-        if isinstance(arm, str):
-            return find_arm(self.problem, arm)
-        return _check.index("arm", arm, len(self.problem.arms), "arm")
-
-    def _costs(self, cost: Any, single: bool) -> Any:
-        """Costs in the order of the constraints."""
-        names = [str(name) for name in self.problem.coords["constraint"].tolist()]
-        if isinstance(cost, Mapping):
-            given = {str(name): value for name, value in cost.items()}
-            for name in given:
-                if name not in names:
-                    raise ValueError(f"cost: {unknown('constraint', name, names)}")
-            missing = [name for name in names if name not in given]
-            if missing:
-                raise ValueError(f"cost: nothing for {', '.join(missing)}")
-            columns = [_check.numbers(f"cost {name}", given[name]) for name in names]
-            if len({column.shape for column in columns}) > 1:
-                raise ValueError("cost: expected as many numbers for each constraint")
-            return np.stack(columns, axis=-1) if columns else None
-        if single and (cost is None or np.ndim(cost) < 2):
-            number = 0 if cost is None else np.size(cost)
-            if number != len(names):
-                raise ValueError(f"cost: expected {_listed(names)}, got {number}")
-        return cost
-
 
 def _check_recommendation(method: Any) -> None:
     from bayes_feasible.recommendation import METHODS
@@ -520,9 +484,3 @@ def _learn(rule: "Rule", tell: Event) -> None:
     costs = np.array(tell["costs"], dtype=float).reshape(len(tell["arms"]), -1)
     for arm, reward, row in zip(tell["arms"], tell["rewards"], costs, strict=True):
         engine.learn(rule._geometry, rule._state, rule._work, arm, reward, row)
-
-
-def _listed(names: list[str]) -> str:
-    if not names:
-        return "no cost, for there is no constraint"
-    return f"{len(names)} cost{'s' if len(names) > 1 else ''} ({', '.join(names)})"

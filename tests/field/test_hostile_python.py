@@ -1,4 +1,4 @@
-"""Bad arguments of what remembers, simulates and writes: a ValueError that names the argument.
+"""Bad arguments of what remembers, simulates and writes: a TypeError or ValueError that names it.
 
 `test_bad_input` does the same for problems, instances, posteriors and alternatives.
 """
@@ -180,7 +180,7 @@ BAD = [
     # histories
     (lambda: bf.History(None, [0], [1.0]), "problem: "),
     (lambda: bf.History(DRUG, [[0]], [1.0], [1.0]), "arms: "),
-    (lambda: bf.History(DRUG, ["low"], [1.0], [1.0]), "arms: "),
+    (lambda: bf.History(DRUG, ["lwo"], [1.0], [1.0]), "arms: "),
     (lambda: bf.History(DRUG, [0], [1j], [1.0]), "rewards: "),
     (lambda: bf.History(DRUG, [0], [1.0], [[1.0, 2.0]]), "costs: "),
     (lambda: bf.History(DRUG, [0], [1e81], [1.0]), "rewards: "),
@@ -326,13 +326,13 @@ BAD = [
     (lambda: bf.Instance(DRUG, [1, 2], {"dose": 3}), "theta_cost: "),
     (lambda: bf.Instance(DRUG, [1, 2], [[1], [2, 3]]), "theta_cost: "),
     (lambda: TRUTH.pull([[0, 1]]), "arms: "),
-    (lambda: TRUTH.pull(["low"]), "arms: "),
+    (lambda: TRUTH.pull(["lwo"]), "arms: "),
     (lambda: TRUTH.pull(missing([0, 1], 1)), "arms: "),
     (lambda: TRUTH.pull([0], np.random), "seed: "),
     (lambda: TRUTH.pull([0], 0, noise=["gaussian"]), "noise: "),
     (lambda: TRUTH.pull([0], 0, noise="student_t", degrees=NAN), "degrees: "),
     (lambda: TRUTH.pull([0], 0, noise="student_t", degrees=1e-90), "degrees: "),
-    (lambda: bf.Posterior(DRUG).update("low", 1, 1), "arm: expected the index of arm"),
+    (lambda: bf.Posterior(DRUG).update("lwo", 1, 1), "arm: unknown arm 'lwo'"),
     (lambda: bf.Posterior(DRUG).update(True, 1, 1), "arm: "),
     (lambda: bf.Posterior(DRUG).update(np.array([0.0]), [1], [[1]]), "arm: "),
     (lambda: bf.Posterior(DRUG).update([0, 1], missing([1.0, 2.0], 1), [1, 2]), "reward: "),
@@ -341,7 +341,7 @@ BAD = [
     (lambda: bf.Posterior(DRUG).sample(1, chains=0), "chains: "),
     (lambda: bf.Posterior(DRUG).to_datatree(0), "draws: "),
     (lambda: bf.Posterior(DRUG).whiten(np.ones((2, 5))), "vectors: "),
-    (lambda: bf.Alternative(DRUG, "low"), "candidate: expected the index of candidate"),
+    (lambda: bf.Alternative(DRUG, "lwo"), "candidate: "),
     (lambda: bf.Alternative(DRUG, 0).log_probability(bf.Posterior(PLAIN)), "posterior: "),
     (lambda: bf.Alternative(DRUG, 0).contains([1, 2, 3], [[1, 2]]), "theta_reward: "),
     (lambda: bf.Alternative(DRUG, 0).contains([1, 2]), "theta_cost: "),
@@ -354,22 +354,22 @@ BAD = [
     (lambda: bf.load(0), "path: "),
     # names that are not those of the problem
     (lambda: bf.Problem([[1.0]], {"a": 1, "b": 2}, cost_noise=pd.Series({"c": 1.0, "d": 2.0})),
-     "cost_noise: expected the names of the thresholds"),
+     "cost_noise: "),
     (lambda: bf.Instance(XY, pd.Series({"y": 1.0, "z": 2.0})),
-     "theta_reward: expected the names of the features"),
-    (lambda: bf.Instance(XY, {"y": 1.0, "z": 2.0}), "theta_reward: expected the names of the fea"),
-    (lambda: bf.Instance(DRUG, {"x": 1.0, "y": 2.0}, [0, 0]), "theta_reward: expected the names"),
-    (lambda: bf.exponents(TRUTH, {"low": 0.5, "hihg": 0.5}), "allocation: expected the names of"),
+     "theta_reward: "),
+    (lambda: bf.Instance(XY, {"y": 1.0, "z": 2.0}), "theta_reward: "),
+    (lambda: bf.Instance(DRUG, {"x": 1.0, "y": 2.0}, [0, 0]), "theta_reward: "),
+    (lambda: bf.exponents(TRUTH, {"low": 0.5, "hihg": 0.5}), "allocation: "),
     (lambda: bf.History(TWO, [0], [1.0], pd.DataFrame({"a": [1.0], "c": [2.0]})),
-     "costs: expected the names of the constraints"),
+     "costs: "),
     (lambda: bf.Posterior(TWO).update(0, 1.0, pd.Series({"a": 1.0, "c": 2.0})),
-     "cost: expected the names of the constraints"),
-    (lambda: sums(pd.Series({"low": 1, "hihg": 0})), "counts: expected the names of the arms"),
-    (lambda: sums([1, 0], rewards={"low": 1, "hihg": 0}), "reward_sums: expected the names of the"),
+     "cost: "),
+    (lambda: sums(pd.Series({"low": 1, "hihg": 0})), "counts: "),
+    (lambda: sums([1, 0], rewards={"low": 1, "hihg": 0}), "reward_sums: "),
     (lambda: sums([1, 0], costs=pd.DataFrame({"dos": [1.0, 0.0]}, index=["low", "high"])),
-     "cost_sums: expected the names of the constraints"),
+     "cost_sums: "),
     (lambda: bf.FixedAllocation(DRUG, allocation=pd.Series([0.5, 0.5], index=["low", "low"])),
-     "allocation: expected the names of the arms"),
+     "allocation: "),
     (lambda: simulate(rules={1: bf.Uniform, "1": bf.Uniform}), "rules: names must be distinct"),
     # objects that raise something of their own when they are looked at
     (lambda: bf.Problem(Raises(KeyError("no"))), "arms: "),
@@ -399,7 +399,7 @@ BAD = [
     (lambda: bf.Problem([[1.0]], "12"), "thresholds: "),
     (lambda: bf.Problem([[1.0]], {"a": [1]}), "thresholds: "),
     (lambda: bf.Problem([[1.0]], reward_noise={"a": 1}), "reward_noise: "),
-    (lambda: bf.Problem([[1.0]], {"a": 1}, cost_noise={"a": 1, "b": 2}), "cost_noise: expected"),
+    (lambda: bf.Problem([[1.0]], {"a": 1}, cost_noise={"a": 1, "b": 2}), "cost_noise: unknown"),
     (lambda: bf.Problem([[1.0]], 1, cost_noise=pd.DataFrame([[1.0]])), "cost_noise: "),
     (lambda: bf.Problem([[1.0]], parameter_radius="inf"), "parameter_radius: "),
     (lambda: bf.Problem([[1.0]], parameter_radius=1e-200), "parameter_radius: "),
@@ -412,7 +412,6 @@ BAD = [
     (lambda: bf.Instance(TWO, [1, 2]), "theta_cost: "),
     (lambda: TRUTH.pull(np.array([2**64 - 1], dtype=np.uint64)), "arms: "),
     (lambda: TRUTH.pull("01"), "arms: "),
-    (lambda: TRUTH.pull(np.array([0, 1], dtype=object)), "arms: "),
     (lambda: TRUTH.pull([0], datetime.now()), "seed: "),
     (lambda: TRUTH.pull([0], True), "seed: "),
     (lambda: TRUTH.pull([0], np.array(3)), "seed: "),
@@ -451,7 +450,7 @@ BAD = [
     (lambda: bf.instances.random_ball(2, 3, 0, threshold=[0.5]), "threshold: "),
     (lambda: bf.Uniform(DRUG).ask(True), "n: "),
     (lambda: bf.Uniform(DRUG).ask(2.0), "n: "),
-    (lambda: bf.Uniform(DRUG).tell("low", 1.0, 1.0), "arm: "),
+    (lambda: bf.Uniform(DRUG).tell("lwo", 1.0, 1.0), "arm: "),
     (lambda: bf.Uniform(DRUG, seed=np.random.default_rng(1)), "seed: "),
     (lambda: bf.BLFAIPS(DRUG, eta=None), "eta: "),
     (lambda: bf.BLFAIPS(DRUG, parameter_radius=INF), "parameter_radius: "),
@@ -475,7 +474,7 @@ BAD = [
     (lambda: simulate(seed=np.random.default_rng(1)), "seed: "),
     (lambda: simulate(executor=True), "executor: "),
     (lambda: history().first(True), "pulls: "),
-    (lambda: DRUG.copies("low"), "candidate: "),
+    (lambda: DRUG.copies("lwo"), "candidate: "),
     (lambda: DRUG.name(True), "candidate: "),
     # paths of problem files
     (lambda: bf.load(["a"]), "path: "),
@@ -514,7 +513,7 @@ def test_a_refused_tell_or_undo_leaves_the_journal_as_it_was():
         lambda: made.tell("low", NAN, 1.0),
         lambda: made.undo(99),
     ):
-        with pytest.raises(ValueError, match=r"^(arm|reward|event): "):
+        with pytest.raises((TypeError, ValueError), match=r"^(arm|reward|event): "):
             step()
         assert Path("a.trial").read_bytes() == before
     assert made.undo(3)["event"] == "tell"  # the control: a good one is recorded
@@ -649,7 +648,7 @@ def test_rewards_of_any_size_have_their_posterior(size):
     """The means of one arm of length 1 are half what one pull shows; log P is that of a normal."""
     problem = bf.Problem([[1.0, 0.0], [0.0, 1.0]], reward_noise=size)
     posterior = bf.Posterior.from_history(problem, [0, 1], [2 * size, -2 * size])
-    np.testing.assert_allclose(posterior.mean_reward, [size, -size], rtol=1e-14)
+    np.testing.assert_allclose(posterior.theta_reward, [size, -size], rtol=1e-14)
     error = bf.Alternative(problem, 0).log_probability(posterior)
     # the difference of the rewards has mean 2 size, variance (1/2 + 1/2) size²
     assert error.value == pytest.approx(math.log(math.erfc(2 / math.sqrt(2)) / 2), rel=1e-12)

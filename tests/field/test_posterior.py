@@ -48,8 +48,8 @@ def test_closed_form(constraints, arms, features):
     problem = history[0]
     posterior = bf.Posterior.from_history(*history)
     mean, covariance = closed_form(posterior)
-    np.testing.assert_allclose(posterior.mean_reward, mean[0], rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(posterior.mean_cost, mean[1:], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(posterior.theta_reward, mean[0], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(posterior.theta_cost, mean[1:], rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(posterior.covariance, covariance, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(
         posterior.precision @ covariance, np.eye(features), rtol=0, atol=1e-12
@@ -58,14 +58,14 @@ def test_closed_form(constraints, arms, features):
     np.testing.assert_allclose(
         white @ white.T, problem.arms @ covariance @ problem.arms.T, rtol=1e-12, atol=1e-13
     )
-    assert posterior.mean_cost.shape == (constraints, features)
+    assert posterior.theta_cost.shape == (constraints, features)
     assert posterior.pulls == 40
 
 
 def test_before_the_first_pull_the_posterior_is_the_prior():
     posterior = bf.Posterior(bf.Problem([[1, 2], [3, 4], [5, 7]], [1.0, 2.0]))
-    assert not posterior.mean_reward.any()
-    assert not posterior.mean_cost.any()
+    assert not posterior.theta_reward.any()
+    assert not posterior.theta_cost.any()
     np.testing.assert_allclose(posterior.covariance, np.eye(2), atol=1e-15)
     assert posterior.pulls == 0
 
@@ -86,8 +86,8 @@ def test_one_by_one_in_any_order_in_batches_and_from_sums_agree(seed, constraint
     summed = bf.Posterior.from_sums(problem, counts, sums[:, 0], sums[:, 1:])
     for other in (single, batches, summed):
         assert np.array_equal(other.counts, whole.counts)
-        np.testing.assert_allclose(other.mean_reward, whole.mean_reward, rtol=0, atol=1e-13)
-        np.testing.assert_allclose(other.mean_cost, whole.mean_cost, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(other.theta_reward, whole.theta_reward, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(other.theta_cost, whole.theta_cost, rtol=0, atol=1e-13)
         assert np.array_equal(other.covariance, whole.covariance)
 
 
@@ -97,9 +97,9 @@ def test_reading_between_updates_changes_nothing():
     for arm, reward, cost in zip(arms, rewards, costs, strict=True):
         for posterior in (read, unread):
             posterior.update(arm, reward, cost)
-        read.mean_reward[:] = 7.0  # a copy, not the state
+        read.theta_reward[:] = 7.0  # a copy, not the state
         read.covariance[:] = 7.0
-    assert np.array_equal(read.mean_reward, unread.mean_reward)
+    assert np.array_equal(read.theta_reward, unread.theta_reward)
     assert np.array_equal(read.covariance, unread.covariance)
 
 
@@ -127,7 +127,7 @@ def test_ten_million_pulls_against_rational_arithmetic():
         for i in range(2)
     ]
     determinant = v[0][0] * v[1][1] - v[0][1] ** 2
-    for b, found in enumerate((posterior.mean_reward, posterior.mean_cost[0])):
+    for b, found in enumerate((posterior.theta_reward, posterior.theta_cost[0])):
         u = [sum(sums[a][b] * vectors[a][i] for a in range(3)) for i in range(2)]
         mean = [v[1][1] * u[0] - v[0][1] * u[1], v[0][0] * u[1] - v[0][1] * u[0]]
         np.testing.assert_allclose(found, [float(m / determinant) for m in mean], rtol=1e-10)
@@ -157,7 +157,7 @@ def test_badly_scaled_arms_against_sixty_digits(unit, what):
     root = np.sqrt(np.diag(floats(covariance)))
     # An error is judged in the posterior's own standard deviations, beside the size of the mean.
     size = root * (1 + np.linalg.norm(sums / np.sqrt(counts)[:, np.newaxis]))
-    found = np.vstack([posterior.mean_reward, posterior.mean_cost])
+    found = np.vstack([posterior.theta_reward, posterior.theta_cost])
     assert np.max(np.abs(found - floats(mean)) / size) < 1e-13
     difference = np.abs(posterior.covariance - floats(covariance)) / np.outer(root, root)
     assert difference.max() < 1e-12
@@ -174,7 +174,7 @@ def test_nearly_collinear_arms_against_sixty_digits():
     counts, sums = np.array([10**7, 10**7]), np.array([[3e6, 1e6], [3.1e6, 0.9e6]])
     posterior = bf.Posterior.from_sums(problem, counts, sums[:, 0], sums[:, 1:])
     mean, covariance = exact(problem, counts, sums)
-    found = np.vstack([posterior.mean_reward, posterior.mean_cost])
+    found = np.vstack([posterior.theta_reward, posterior.theta_cost])
     np.testing.assert_allclose(found, floats(mean), rtol=1e-9)
     np.testing.assert_allclose(posterior.covariance, floats(covariance), rtol=1e-12)
     white = posterior.whiten(np.diff(problem.arms, axis=0))[0]
@@ -189,7 +189,7 @@ def test_noise_scales_the_draws_and_nothing_else(size):
     history = random_history(8, constraints=2, reward_noise=size, cost_noise=[size, 3 * size])
     posterior = bf.Posterior.from_history(*history)
     mean, covariance = closed_form(posterior)
-    np.testing.assert_allclose(posterior.mean_reward, mean[0], rtol=1e-12)
+    np.testing.assert_allclose(posterior.theta_reward, mean[0], rtol=1e-12)
     draws = posterior.sample(20_000, seed=1)
     sd = draws.theta_cost.std(("chain", "draw")).values
     expected = np.outer([size, 3 * size], np.sqrt(np.diag(covariance)))
@@ -207,8 +207,8 @@ def test_the_prior_stands_where_no_arm_reaches():
     posterior = bf.Posterior.from_history(*history)
     arms = history[0].arms
     outside = np.linalg.svd(arms)[2][2:]
-    np.testing.assert_allclose(outside @ posterior.mean_reward, 0, atol=1e-14)
-    np.testing.assert_allclose(outside @ posterior.mean_cost[0], 0, atol=1e-14)
+    np.testing.assert_allclose(outside @ posterior.theta_reward, 0, atol=1e-14)
+    np.testing.assert_allclose(outside @ posterior.theta_cost[0], 0, atol=1e-14)
     np.testing.assert_allclose(
         outside @ posterior.covariance @ outside.T, np.eye(3), rtol=0, atol=1e-14
     )
@@ -272,7 +272,7 @@ def test_best_is_the_best_feasible_candidate_or_none():
     posterior = bf.Posterior(problem)
     assert posterior.best() == 0  # all means are 0: the first
     posterior.update([0, 1, 2], [4.0, 2.0, 1.0], [2.0, 0.5, 0.1])
-    np.testing.assert_allclose(posterior.mean_cost[0], [1.0, 0.25, 0.05])
+    np.testing.assert_allclose(posterior.theta_cost[0], [1.0, 0.25, 0.05])
     assert posterior.best() == 1
     posterior.update([1, 2], [0.0, 0.0], [8.0, 8.0])
     assert posterior.best() is None
@@ -284,7 +284,7 @@ def test_infinite_thresholds_never_bind():
     free = bf.Posterior(bf.Problem(arms, [np.inf, 0.5]))
     free.update([0, 1], [2.0, 1.0], [[1e6, 0.1], [1e9, 0.1]])
     assert free.best() == 0
-    assert np.isfinite(free.mean_cost).all()
+    assert np.isfinite(free.theta_cost).all()
 
 
 @given(st.integers(0, 10**6), st.integers(0, 2))
@@ -366,7 +366,7 @@ def test_a_bad_update_names_the_argument_and_adds_nothing(case):
     history = random_history(2, constraints=2)
     posterior = bf.Posterior.from_history(*history)
     before = posterior.to_dataset()
-    with pytest.raises(ValueError, match=f"^{name}"):
+    with pytest.raises((TypeError, ValueError), match=f"^{name}"):
         posterior.update(*arguments)
     assert posterior.to_dataset().identical(before)
 
@@ -400,12 +400,12 @@ def test_bad_sums_are_refused(counts, rewards, costs, name):
     ],
 )
 def test_bad_requests_for_draws_are_refused(arguments, name):
-    with pytest.raises(ValueError, match=f"^{name}: "):
+    with pytest.raises((TypeError, ValueError), match=f"^{name}: "):
         bf.Posterior(bf.Problem(np.eye(2))).sample(**arguments)
 
 
 def test_a_posterior_needs_a_problem():
-    with pytest.raises(ValueError, match=r"^problem: "):
+    with pytest.raises((TypeError, ValueError), match=r"^problem: "):
         bf.Posterior(np.eye(2))
 
 
@@ -418,5 +418,5 @@ def test_sums_that_carry_names_are_put_in_the_order_of_arms_and_constraints():
         for table in (costs, xr.DataArray(costs.T, dims=("constraint", "arm"))):
             named = bf.Posterior.from_sums(problem, *given, table)
             assert named.counts.tolist() == plain.counts.tolist()
-            np.testing.assert_array_equal(named.mean_reward, plain.mean_reward)
-            np.testing.assert_array_equal(named.mean_cost, plain.mean_cost)
+            np.testing.assert_array_equal(named.theta_reward, plain.theta_reward)
+            np.testing.assert_array_equal(named.theta_cost, plain.theta_cost)

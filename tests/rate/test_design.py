@@ -100,5 +100,5 @@ def test_labels_and_problem():
     ],
 )
 def test_bad_arms(arms, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         g_optimal(arms)

@@ -131,7 +131,7 @@ def assert_state(learner, tolerance):
     """Means to this share of their standard deviation and size, the rest relatively."""
     problem, state, posterior = learner.problem, learner.state, learner.posterior
     basis, blocks = problem.basis, learner.geometry.columns
-    means = np.vstack([posterior.mean_reward, posterior.mean_cost])[blocks]
+    means = np.vstack([posterior.theta_reward, posterior.theta_cost])[blocks]
     white = posterior.whiten(problem.candidates)
     variances = np.sum(white**2, axis=1)
     assert_allclose(state.variances, variances, rtol=tolerance)
@@ -185,7 +185,7 @@ def test_arms_of_very_different_lengths(scales, order):
     # Candidates are what matters: their variances and means to a small part of their spread.
     variances = np.sum(posterior.whiten(problem.candidates) ** 2, axis=1)
     assert_allclose(state.variances, variances, rtol=1e-6)
-    expected = np.vstack([posterior.mean_reward, posterior.mean_cost]) @ problem.candidates.T
+    expected = np.vstack([posterior.theta_reward, posterior.theta_cost]) @ problem.candidates.T
     spread = noise(problem)[:, np.newaxis] * np.sqrt(variances)
     assert np.all(np.abs(state.candidate_means - expected) <= 1e-6 * (spread + np.abs(expected)))
 
@@ -304,7 +304,7 @@ def nearest_by_alternative(learner, leader):
     )  # fmt: skip
     counts = np.concatenate([posterior.counts, np.ones(features)])
     found = bf.Alternative(wider, leader).nearest(
-        posterior.mean_reward, posterior.mean_cost, counts / counts.sum()
+        posterior.theta_reward, posterior.theta_cost, counts / counts.sum()
     )
     moved = np.vstack([found.theta_reward, found.theta_cost])
     mean, _ = closed_form(posterior)

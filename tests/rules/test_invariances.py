@@ -364,8 +364,8 @@ def test_batches_are_the_pulls_they_consist_of(seed, history, cuts):
         single.update(arm, reward, cost)
     alternative = bf.Alternative(problem, 0)
     for other in (cut, single):
-        assert other.mean_reward.tobytes() == whole.mean_reward.tobytes()
-        assert other.mean_cost.tobytes() == whole.mean_cost.tobytes()
+        assert other.theta_reward.tobytes() == whole.theta_reward.tobytes()
+        assert other.theta_cost.tobytes() == whole.theta_cost.tobytes()
         assert other.covariance.tobytes() == whole.covariance.tobytes()
         assert alternative.log_probability(other).value == (
             alternative.log_probability(whole).value

@@ -92,7 +92,7 @@ def check_updates(updates):
     means, variances = exact.means_and_variances()
     for found in (posterior, rule.posterior):
         assert found.pulls == updates
-        assert close(np.vstack([found.mean_reward, found.mean_cost]), means)
+        assert close(np.vstack([found.theta_reward, found.theta_cost]), means)
         assert close(found.covariance, variances)
     kept = rule._state  # what the compiled loop goes by between two refreshes
     assert close(kept.means, means)
@@ -145,8 +145,8 @@ def test_nothing_adds_up_over_a_hundred_thousand_rounds_of_a_rule():
     world = Environment(instance, *np.random.SeedSequence(2).spawn(2))
     world.play(rule, 100_003)
     posterior = rule.posterior
-    assert close(rule._state.means[0], posterior.mean_reward)
-    assert close(rule._state.means[1], posterior.mean_cost[0])
+    assert close(rule._state.means[0], posterior.theta_reward)
+    assert close(rule._state.means[1], posterior.theta_cost[0])
 
 
 # --- many candidates ---
@@ -253,7 +253,7 @@ def check_features(features, arms, pulled):
         dear = mpmath.log(mpmath.ncdf(((own.T * cost)[0] - mpmath.mpf(0.3)) / spread))
         means = np.array([[float(x) for x in reward], [float(x) for x in cost]])
         expected = [float(dear), float(better)]
-    assert close(np.vstack([posterior.mean_reward, posterior.mean_cost]), means)
+    assert close(np.vstack([posterior.theta_reward, posterior.theta_cost]), means)
     found = bf.Alternative(problem, 0).event_log_probabilities(posterior).values
     np.testing.assert_allclose(found, expected, rtol=PRECISION)
     drawn = bf.Alternative(problem, 0).sample(posterior, 20)

@@ -446,7 +446,7 @@ def test_bad_input(instance, change, named):
         "instance": instance, "rules": {"u": bf.Uniform}, "horizon": 10, "replicates": 1,
         "executor": False,
     }  # fmt: skip
-    with pytest.raises(ValueError, match=named):
+    with pytest.raises((TypeError, ValueError), match=named):
         bf.simulate(**(arguments | change))
 
 

@@ -329,7 +329,7 @@ def test_what_cannot_be_taken_back(drug, number, message):
     drug.tell(0, 0.0, 0.0)
     drug.undo(2)
     size = Path(drug.path).stat().st_size
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         drug.undo(number)
     assert Path(drug.path).stat().st_size == size
 
@@ -370,8 +370,8 @@ def test_ways_to_tell(tmp_path, unsynced):
         (("7", 1, 1), "arm: 7 is out of range, there are 3 arms"),
         ((3, 1, 1), "arm: 3 is out of range"),
         ((-1, 1, 1), "arm: -1 is out of range"),
-        ((1.5, 1, 1), "arm: expected the index of arm"),
-        ((True, 1, 1), "arm: expected the index of arm"),
+        ((1.5, 1, 1), "arm: expected the index or name of an arm"),
+        ((True, 1, 1), "arm: expected the index or name of an arm"),
         ((0, math.nan, 1), "reward: expected finite numbers, got nan"),
         ((0, math.inf, 1), "reward: expected finite numbers, got inf"),
         ((0, 1e200, 1), "reward: 1e+200 is too large"),
@@ -381,7 +381,7 @@ def test_ways_to_tell(tmp_path, unsynced):
         ((0, 1), "cost: expected 1 cost (toxicity), got 0"),
         ((0, 1, [1, 2]), "cost: expected 1 cost (toxicity), got 2"),
         ((0, 1, {"toxicty": 1}), "unknown constraint 'toxicty'; did you mean 'toxicity'?"),
-        ((0, 1, {}), "cost: nothing for toxicity"),
+        ((0, 1, {}), "got none for toxicity"),
         (([0, 1], [1], [1, 1]), "reward: expected 2 numbers"),
         (([0, 1], [1, 1], [1]), "cost: expected shape (2, 1)"),
         (([], [], []), "arm: there is no pull to tell of"),
@@ -390,7 +390,7 @@ def test_ways_to_tell(tmp_path, unsynced):
 )
 def test_bad_data_are_refused_and_leave_no_trace(drug, told, message):
     before = Path(drug.path).read_bytes()
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 (checked below, without a pattern)
+    with pytest.raises((TypeError, ValueError)) as caught:
         drug.tell(*told)
     assert message in str(caught.value)
     assert Path(drug.path).read_bytes() == before
@@ -446,7 +446,7 @@ def test_tables_of_pulls_keep_every_digit(problem, tmp_path, unsynced):
 )
 def test_bad_beginnings(arguments, message, tmp_path):
     arguments = {"problem": DRUG} | arguments
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         Trial.new(tmp_path / "a.trial", **arguments)
     assert list(tmp_path.iterdir()) == []
 
@@ -694,7 +694,7 @@ def test_half_of_all_experiments_have_halved_the_error_by_then(log_error):
     problem, shares = instance.problem, bf.optimal_rate(instance).allocation.values
     exponent = float(bf.exponents(instance, shares).min())
     posterior = _after(instance, shares, -log_error / exponent)
-    truth = bf.Instance(problem, posterior.mean_reward, posterior.mean_cost)
+    truth = bf.Instance(problem, posterior.theta_reward, posterior.theta_cost)
     alternative = bf.Alternative(problem, truth.best)
     now = alternative.log_probability(posterior).value
     more = pulls_to_halve(alternative, posterior, shares)

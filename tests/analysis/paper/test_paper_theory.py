@@ -378,8 +378,8 @@ def test_estimates_at_every_round(optimism, short_run):
         posterior = bf.Posterior.from_history(
             optimism.problem, *history, short_run.shown.values[:t, 1:]
         )
-        assert_allclose(means[t, 0], posterior.mean_reward, atol=1e-10)
-        assert_allclose(means[t, 1], posterior.mean_cost[0], atol=1e-10)
+        assert_allclose(means[t, 0], posterior.theta_reward, atol=1e-10)
+        assert_allclose(means[t, 1], posterior.theta_cost[0], atol=1e-10)
         assert_allclose(precisions[t], posterior.precision)
 
 

@@ -124,15 +124,15 @@ def _leaking(state):
     """One draw in twenty at the posterior mean, outside the set."""
     draws = _exact(*state).copy(deep=True)
     posterior = state[0]
-    draws.theta_reward[:, ::20] = posterior.mean_reward
-    draws.theta_cost[:, ::20] = posterior.mean_cost
+    draws.theta_reward[:, ::20] = posterior.theta_reward
+    draws.theta_cost[:, ::20] = posterior.theta_cost
     return draws
 
 
 def _leaking_a_little(state):
     """One draw of 4000 outside the set."""
     draws = _exact(*state).copy(deep=True)
-    draws.theta_reward[0, 7], draws.theta_cost[0, 7] = state[0].mean_reward, state[0].mean_cost
+    draws.theta_reward[0, 7], draws.theta_cost[0, 7] = state[0].theta_reward, state[0].theta_cost
     return draws
 
 
@@ -477,7 +477,7 @@ def test_strict_diagnosis_exits_with_1(capsys):
         (["--target", "a", "--pulls", "5"], "--pulls: has no meaning with --target"),
         (["--target", "a", "--log-probability", "-1"], "log_probability: expected at most -2"),
         (["--instance", "soare", "--pulls", "0"], "--pulls: expected at least 1, got 0"),
-        (["--instance", "soare", "--candidate", "x"], "--candidate: expected one of 0, 1, 2"),
+        (["--instance", "soare", "--candidate", "x"], "--candidate: unknown candidate 'x'"),
     ],
 )
 def test_bad_input_to_diagnose(capsys, arguments, message):

@@ -546,8 +546,8 @@ def test_the_posterior_mean_is_the_truth():
     instance = bf.instances.random_ball(d=4, k=9, seed=3)
     counts = np.array([3, 0, 10, 1, 250, 1, 0, 7, 100_000])
     posterior = curves.posterior_at_truth(instance, counts)
-    np.testing.assert_allclose(posterior.mean_reward, instance.theta_reward, atol=1e-12)
-    np.testing.assert_allclose(posterior.mean_cost, instance.theta_cost, atol=1e-12)
+    np.testing.assert_allclose(posterior.theta_reward, instance.theta_reward, atol=1e-12)
+    np.testing.assert_allclose(posterior.theta_cost, instance.theta_cost, atol=1e-12)
     assert posterior.counts.tolist() == counts.tolist()
 
 

@@ -70,8 +70,8 @@ def pymc_chains(
         task, model, step, tune=task.tune, draws=draws, starts=starts, names=free_names(model),
         stream=stream,
     )  # fmt: skip
-    groups = (tree[group].to_dataset() for group in ("posterior", "sample_stats"))
-    return Run(*groups, making + compiling)
+    drawn, statistics = (tree[group].to_dataset() for group in ("posterior", "sample_stats"))
+    return Run(drawn, statistics, making + compiling)
 
 
 def nutpie_chains(
@@ -100,11 +100,11 @@ def nutpie_chains(
             raise SamplerError(f"nutpie: {str(error).splitlines()[0]}") from None
         found.append(tree)
     chain = xr.DataArray(np.arange(task.chains), dims="chain", name="chain")
-    groups = (
+    drawn, statistics = (
         xr.concat([tree[group].to_dataset().isel(chain=0, drop=True) for tree in found], chain)
         for group in ("posterior", "sample_stats")
     )
-    return Run(*groups, compiling)
+    return Run(drawn, statistics, compiling)
 
 
 def _nuts_options(task: Task) -> dict[str, Any]:

@@ -216,8 +216,8 @@ def _exact_step(task: Task) -> Drawn:
     step = ExactStep(posterior=task.posterior, alternative=task.alternative, model=model)
     names = [variable.name for variable in step.vars]
     tree, compiling = mcmc.sample(task, model, step, tune=0, names=names)
-    groups = (tree[group].to_dataset() for group in ("posterior", "sample_stats"))
-    return _exact_drawn(task, *groups, compiling)
+    drawn, statistics = (tree[group].to_dataset() for group in ("posterior", "sample_stats"))
+    return _exact_drawn(task, drawn, statistics, compiling)
 
 
 def _exact_drawn(task: Task, drawn: xr.Dataset, statistics: xr.Dataset, compiling: float) -> Drawn:

@@ -233,7 +233,7 @@ def _tell(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
 
 def _values(trial: "Trial", texts: Sequence[str]) -> tuple[float, Any]:
     """Reward and costs, given in order or by name."""
-    from bayes_feasible.files.documents import unknown
+    from bayes_feasible._check import unknown
 
     constraints = [str(name) for name in trial.problem.coords["constraint"].tolist()]
     in_order: list[float] = []

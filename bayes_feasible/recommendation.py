@@ -9,8 +9,9 @@ from bayes_feasible._draws import unrestricted
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.alternative.feasible import best_of_draws, likeliest_feasible, log_feasible
 from bayes_feasible.posterior import Posterior
+from bayes_feasible.problem import Problem
 
-METHODS = ("draw", "mean", "probable")
+METHODS = ("mean", "draw", "probable")
 DRAWS = 2048  # to see which candidates can be best at all, and which if the choice is wrong
 
 
@@ -18,7 +19,8 @@ DRAWS = 2048  # to see which candidates can be best at all, and which if the cho
 class Recommendation:
     """A candidate, or the answer that none is feasible, with its probability of error.
 
-    It can be used as the index of the candidate: `problem.candidates[recommendation]`.
+    It can be used as the index of the candidate: `problem.candidates[recommendation]`. It equals
+    that index, and every recommendation of the same candidate.
 
     Attributes
     ----------
@@ -29,7 +31,7 @@ class Recommendation:
         Natural logarithm of the posterior probability that the answer is wrong: that another
         candidate is the best feasible one; or, for None, that some candidate is feasible.
     reason : str
-        The mistake that makes up most of that probability.
+        What makes up most of that probability: "candidate 4 is better".
     runner_up : int or None
         The candidate most likely to be best if the answer is wrong.
     runner_up_name : str
@@ -54,19 +56,19 @@ class Recommendation:
     __int__ = __index__
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Recommendation):
-            return self.candidate == other.candidate and self.log_error == other.log_error
-        return self.candidate == other
+        return self.candidate == (other.candidate if isinstance(other, Recommendation) else other)
 
     def __hash__(self) -> int:
         return hash(self.candidate)
 
     def __str__(self) -> str:
-        error = f"wrong with probability {_probability(self.log_error)}"
-        if self.candidate is None:
-            return f"no candidate is feasible; {error} ({self.reason})"
-        rival = f"; then most likely {self.runner_up_name}" if self.runner_up is not None else ""
-        return f"{self.name}; {error}, above all because: {self.reason}{rival}"
+        none = " (no candidate looks feasible)" if self.candidate is None else ""
+        text = f"Recommended: {self.name}{none}. P(error) = {format_probability(self.log_error)}"
+        return (
+            f"{text}, most likely because {self.reason}."
+            if self.log_error > -math.inf
+            else f"{text}."
+        )
 
 
 def recommend(posterior: Posterior, choice: int | None, rng: np.random.Generator) -> Recommendation:
@@ -75,14 +77,24 @@ def recommend(posterior: Posterior, choice: int | None, rng: np.random.Generator
     some_feasible, none_feasible = log_feasible(posterior, rng)
     if choice is None:
         likeliest = likeliest_feasible(posterior)
+        reason = f"{_called(problem, likeliest)} is feasible"
         name = problem.name(likeliest)
-        return Recommendation(
-            None, "none", some_feasible, f"{name} feasible", likeliest, name, none_feasible
-        )
+        return Recommendation(None, "none", some_feasible, reason, likeliest, name, none_feasible)
     alternative = Alternative(problem, choice)
     error = alternative.log_probability(posterior, rng)
-    runner_up = None
+    runner_up, reason = None, "nothing can make it wrong"
     if error.value > -np.inf:
+        likeliest = int(np.argmax(error.log_probabilities))
+        rival, constraint = (
+            alternative.events.rival[likeliest],
+            alternative.events.constraint[likeliest],
+        )
+        if rival >= 0:
+            reason = f"{_called(problem, rival)} is better"
+        else:
+            label = problem.coords["constraint"].tolist()[constraint]
+            label = label if isinstance(label, str) else f"cost {label}"
+            reason = f"{label} of {problem.name(choice)} is too high"
         drawn = alternative.union.draw(posterior, DRAWS, rng, few=True)
         best = best_of_draws(problem, drawn[0]) if drawn else np.empty(0, dtype=np.int64)
         best = best[best >= 0]
@@ -91,7 +103,7 @@ def recommend(posterior: Posterior, choice: int | None, rng: np.random.Generator
         choice,
         problem.name(choice),
         error.value,
-        error.likeliest if error.value > -np.inf else "nothing can make it wrong",
+        reason,
         runner_up,
         "no candidate" if runner_up is None else problem.name(runner_up),
         none_feasible,
@@ -112,8 +124,14 @@ def most_probable(posterior: Posterior, rng: np.random.Generator) -> int | None:
     return int(seen[int(np.argmin(errors))])
 
 
-def _probability(log_probability: float) -> str:
-    """A probability for people, also where it is too small for a float."""
+def _called(problem: Problem, candidate: int) -> str:
+    """A candidate by its name, or as "candidate 4" where it has none."""
+    name = problem.coords["candidate"].tolist()[candidate]
+    return name if isinstance(name, str) else f"candidate {name}"
+
+
+def format_probability(log_probability: float) -> str:
+    """Write a probability for people, also where it is too small for a float."""
     if log_probability > -690 or log_probability == -math.inf:
         return f"{math.exp(log_probability):.2g}"
     return f"10^{log_probability / math.log(10):.0f}"

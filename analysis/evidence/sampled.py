@@ -75,9 +75,7 @@ def by_components(
     unused = Posterior(alternative.problem)  # the model has the data
     task = Task(unused, alternative, draws // CHAINS, tune, CHAINS, seed, 1, progress, model)
     try:
-        parts, _ = components.sample_events(
-            task, components.nutpie_event, log_probabilities, task.draws
-        )
+        parts, _ = components.sample_events(task, mcmc.nutpie_chains, log_probabilities, task.draws)
     except SamplerError as reason:
         nothing = Evidence(np.nan, np.inf, "component", names, log_probabilities)
         raise Refused(f"component: {reason}", nothing) from None
@@ -87,8 +85,8 @@ def by_components(
     log_probabilities[chosen] = [part.log_probability[0] - shift for part in parts]
     value, error = components.measure_union(
         log_probabilities[chosen],
-        [components.inverse_counts(task, part) for part in parts],
         np.array([part.standard_error for part in parts]),
+        [components.count_events(task, part) for part in parts],
         np.delete(log_probabilities, chosen),
     )
     figures = {

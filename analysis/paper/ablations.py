@@ -10,14 +10,14 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from bayes_feasible.analysis.paper import figures
-from bayes_feasible.analysis.paper.claims import Claim
+from bayes_feasible.analysis.paper.claims import Claim, state
 from bayes_feasible.analysis.paper.compare import (
     AT_END,
     EFFICIENCY,
     difference,
     estimate,
     estimate_of,
-    size,
+    measure,
 )
 from bayes_feasible.analysis.paper.printed_adahedge import PrintedAdaHedge
 from bayes_feasible.analysis.paper.rule_sets import PAPER_ETA, RULES, TRUE_POSTERIOR
@@ -138,16 +138,13 @@ def claims(data: Mapping[str, xr.Dataset]) -> list[Claim]:
         for at_one in (False, True)
     )
     line, good = "Algorithm 1, line 5", "Exploration t^(-1/4) is a good choice, at"
-    rows = (
-        (data["ablation_eta"], "paper's η", "The paper's η is a good choice",
-         "Section 3, min-learner"),
-        (own, "t^-0.25", f"{good} the paper's η", line),
-        (ones, "t^-0.25 (η = 1)", f"{good} η = 1", line),
-        (data["ablation_adahedge"], FROZEN, "AdaHedge works as printed",
-         "Algorithm 1, lines 2, 14 and 22"),
-    )  # fmt: skip
+    eta, hedge = data["ablation_eta"], data["ablation_adahedge"]
+    where = "Algorithm 1, lines 2, 14 and 22"
     return [
-        *(_variants(*row) for row in rows),
+        _variants(eta, "paper's η", "The paper's η is a good choice", "Section 3, min-learner"),
+        _variants(own, "t^-0.25", f"{good} the paper's η", line),
+        _variants(ones, "t^-0.25 (η = 1)", f"{good} η = 1", line),
+        _variants(hedge, FROZEN, "AdaHedge works as printed", where),
         _sampler(data["ablation_sampler"]),
         *_answers(data["ablation_recommendation"]),
     ]
@@ -155,83 +152,54 @@ def claims(data: Mapping[str, xr.Dataset]) -> list[Claim]:
 
 def _variants(data: xr.Dataset, chosen: str, name: str, where: str) -> Claim:
     """The choice of the paper against the others; it holds if none is clearly better."""
-    rules = [str(rule) for rule in data.rule.values]
-    values = [
-        f"{rule} " + " / ".join(str(estimate(data, rule, m)) for m in MEASURES) for rule in rules
-    ]
-    better, parts = [], []
-    for other in rules:
-        if other == chosen:
+    values, better, parts = [], [], []
+    for rule in map(str, data.rule.values):
+        values.append(f"{rule} " + " / ".join(str(estimate(data, rule, m)) for m in MEASURES))
+        if rule == chosen:
             continue
-        gaps = [difference(data, other, chosen, m) for m in MEASURES]
-        parts.append(f"{other} " + " / ".join(gap.signed() for gap in gaps))
-        behind = [m.name for m, gap in zip(MEASURES, gaps, strict=True) if gap.standing == "ahead"]
-        if behind:
-            better.append(f"{other} by {', '.join(behind)}")
-    return Claim(
-        name,
-        where,
-        f"End of Optimism, α = {ALPHA}, T = {int(data.time[-1])}, {size(data)}",
-        "accuracy by one draw / by the means / efficiency: " + ", ".join(values)
-        + f". Minus {chosen}: " + ", ".join(parts),
-        f"does not hold: clearly better are {'; '.join(better)}"
-        if better else "holds: no variant is clearly better",
-    )  # fmt: skip
+        gaps = {m.name: difference(data, rule, chosen, m) for m in MEASURES}
+        parts.append(f"{rule} " + " / ".join(gap.signed() for gap in gaps.values()))
+        ahead = [measure for measure, gap in gaps.items() if gap.standing == "ahead"]
+        better += [f"{rule} by {', '.join(ahead)}"] * bool(ahead)
+    texts = {"name": name, "where": where, "chosen": chosen}
+    found = {"values": values, "gaps": parts, "better": better}
+    return state("variants", not better, alpha=ALPHA, **measure(data), **texts, **found)
 
 
 def _sampler(data: xr.Dataset) -> Claim:
     """Exact draws against those of Markov chains, replicate by replicate on the same noise."""
     parts, apart = [], []
-    for measure in MEASURES:
-        values = (f"{rule} {estimate(data, rule, measure)}" for rule in (EXACT, *MARKOV))
-        parts.append(f"{measure.name}: {', '.join(values)}")
+    for one in MEASURES:
+        values = (f"{rule} {estimate(data, rule, one)}" for rule in (EXACT, *MARKOV))
+        parts.append(f"{one.name}: {', '.join(values)}")
         for rule in MARKOV:
-            gap = difference(data, rule, EXACT, measure)
-            if gap.standing != "level":
-                apart.append(f"{rule} by {measure.name} {gap.signed()}")
+            gap = difference(data, rule, EXACT, one)
+            apart += [f"{rule} by {one.name} {gap.signed()}"] * (gap.standing != "level")
     slower = []
     for rule in MARKOV:
         ratio = estimate_of((data.seconds.sel(rule=rule) / data.seconds.sel(rule=EXACT)).values)
         slower.append(f"{rule} {ratio.value:,.0f} ± {ratio.error:,.0f}")
-    return Claim(
-        "The draw of line 13 may come from any sampler",
-        "Algorithm 1, line 13, which does not say how",
-        f"End of Optimism, α = {ALPHA}, η = 1, T = {int(data.time[-1])}, {size(data)} (a Markov "
-        f"chain in each round is slow); step methods of PyMC with {SWEEPS} sweeps a round",
-        "; ".join(parts) + f"; processor time over that with exact draws: {', '.join(slower)}",
-        f"does not hold: {', '.join(apart)}" if apart else
-        "holds as far as so few repetitions can tell: no clear difference but in time",
-    )  # fmt: skip
+    found = {"values": parts, "apart": apart, "slower": slower}
+    return state("sampler", not apart, alpha=ALPHA, sweeps=SWEEPS, **measure(data), **found)
 
 
 def _answers(data: xr.Dataset) -> list[Claim]:
     """One draw against the means and the most probable, for the same pulls."""
     rows, last = [], data.isel(time=-1)
-    for better in ANSWERS[1:]:
-        parts, standings = [], []
+    for better, name in (("mean", "the means"), ("probable", "the most probable candidate")):
+        parts, worse = [], 0
         for rule in map(str, data.rule.values):
-            right = last.correct.sel(rule=rule).astype(float)
-            chance = 1 - np.exp(last.log_error.sel(rule=rule, answer="draw"))
-            gap = estimate_of(right.sel(answer=better).values - chance.values)
-            standings.append(gap.standing)
+            right = last.correct.sel(rule=rule, answer=better).values.astype(float)
+            chance = 1 - np.exp(last.log_error.sel(rule=rule, answer="draw").values)
+            gap = estimate_of(right - chance)
+            worse += gap.standing == "ahead"
             parts.append(
-                f"{rule}: draw {estimate_of(chance.values)}, {better} "
-                f"{estimate_of(right.sel(answer=better).values)}, difference {gap.signed()}"
+                f"{rule}: draw {estimate_of(chance)}, {better} {estimate_of(right)}, "
+                f"difference {gap.signed()}"
             )
-        worse = sum(standing == "ahead" for standing in standings)
-        rows.append(
-            Claim(
-                "Recommending by one posterior draw is as good as by "
-                + ("the means" if better == "mean" else "the most probable candidate"),
-                "Algorithm 1, lines 26 to 33",
-                f"End of Optimism, α = {ALPHA}, T = {int(data.time[-1])}, "
-                f"{data.sizes['replicate']} repetitions, the same pulls; for the draw the exact "
-                "probability that it is right",
-                "; ".join(parts),
-                "holds: no clear difference" if not worse else
-                f"does not hold: the draw is clearly worse for {worse} of {len(parts)} rules",
-            )
-        )  # fmt: skip
+        size = {"horizon": int(data.time[-1]), "repetitions": data.sizes["replicate"]}
+        found = {"better": name, "values": parts, "worse": worse}
+        rows.append(state("answers", not worse, alpha=ALPHA, **size, **found))
     return rows
 
 

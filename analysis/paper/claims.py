@@ -3,11 +3,25 @@
 import csv
 import io
 import json
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+from bayes_feasible.analysis.paper import quote
 from bayes_feasible.files.atomic import write_bytes
+
+WORDS = Path(__file__).with_name("claims.toml")
+FILTERS = {
+    "largest": quote.largest,
+    "over_time": lambda values, times, separator="; ": quote.over_time(times, values, separator),
+    "quantile": quote.quantile,
+    "quoted": quote.quoted,
+    "share": quote.share,
+    "to": lambda value, form: format(getattr(value, "item", lambda: value)(), form),
+}
 
 NOTE = """\
 A number after ± is one standard error. Rules meet the same noise, so differences between rules
@@ -64,6 +78,50 @@ class Claim:
                 raise TypeError(f"{field}: expected text, got {value!r}")
             if field != "command" and not value.strip():
                 raise ValueError(f"{field}: expected some text, got {value!r}")
+
+
+@cache
+def words() -> dict[str, Any]:
+    """Read the words of all claims."""
+    return tomllib.loads(WORDS.read_text(encoding="utf-8"))
+
+
+@cache
+def _environment() -> Any:
+    import jinja2
+
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
+    environment.filters |= FILTERS
+    return environment
+
+
+def fill(text: str, **numbers: Any) -> str:
+    """Fill in a text of `claims.toml`."""
+    return _environment().from_string(text).render(numbers)
+
+
+def state(claim: str, answer: Any = True, **numbers: Any) -> Claim:
+    """Fill in the words of a claim.
+
+    Parameters
+    ----------
+    claim : str
+        Its key in `claims.toml`. A result and a verdict that have no words there are numbers of
+        these names.
+    answer : bool or str
+        Which verdict: whether it "holds" or "fails", or the name of another.
+    numbers
+        What the words speak of.
+
+    Examples
+    --------
+    >>> state("indicators", False, most=0.0).result
+    'the minimum is 0 under every allocation (exact)'
+    """
+    texts = {"result": "{{ result }}", "holds": "{{ verdict }}"} | words()[claim]
+    verdict = answer if isinstance(answer, str) else "holds" if answer else "fails"
+    names = ("name", "where", "what", "result", verdict)
+    return Claim(*(fill(texts[name], **numbers) for name in names))
 
 
 def markdown(claims: Iterable[Claim]) -> str:

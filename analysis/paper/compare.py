@@ -9,12 +9,12 @@ instances.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from bayes_feasible.analysis.paper.claims import Claim
+from bayes_feasible.analysis.paper.claims import Claim, state
 from bayes_feasible.analysis.paper.rule_sets import HEROES, RIVALS
 
 CLEAR = 3.0  # standard errors from which on a difference counts: false alarm 0.0027 each
@@ -196,21 +196,24 @@ def also_simple(data: xr.Dataset, hero: str, rivals: Sequence[str]) -> str:
 
 
 def contest_claims(
-    data: xr.Dataset, name: str, where: str, what: str, note: str = "", *,
-    heroes: Sequence[str] = HEROES, rivals: Sequence[str] = RIVALS,
-) -> list[Claim]:  # fmt: skip
-    """Make a row for each hero against the rivals.
-
-    "HERO" in the claim's name stands for the hero. All accuracies, and the note, are in the first
-    row.
-    """
+    claim: str,
+    data: xr.Dataset,
+    note: str = "",
+    *,
+    heroes: Sequence[str] = HEROES,
+    rivals: Sequence[str] = RIVALS,
+    **numbers: Any,
+) -> list[Claim]:
+    """State a claim for each hero against the rivals; accuracies and note are in the first row."""
     rows: list[Claim] = []
     for hero in heroes:
         contest = Contest(data, hero, rivals)
         extra = "" if rows else f"{accuracies(data)}{note}. "
-        result = f"{extra}{contest.text()}"
-        verdict = f"{contest.verdict()}. {also_simple(data, hero, rivals)}"
-        rows.append(Claim(name.replace("HERO", hero), where, what, result, verdict))
+        found = {
+            "result": f"{extra}{contest.text()}",
+            "verdict": f"{contest.verdict()}. {also_simple(data, hero, rivals)}",
+        }
+        rows.append(state(claim, hero=hero, **measure(data), **found, **numbers))
     return rows
 
 
@@ -224,12 +227,13 @@ def accuracies(data: xr.Dataset, rules: Iterable[str] | None = None) -> str:
     return f"accuracy at T = {last} by one draw / by the means: " + ", ".join(found)
 
 
-def size(data: xr.Dataset) -> str:
-    """How much was run."""
+def measure(data: xr.Dataset) -> dict[str, Any]:
+    """How much was run: the horizon, and in words how often."""
     instances, replicates = data.sizes["instance"], data.sizes["replicate"]
-    if instances == 1:
-        return f"{replicates} repetitions"
-    return f"{instances} instances, {replicates} repetitions each"
+    size = f"{replicates} repetitions"
+    if instances > 1:
+        size = f"{instances} instances, {size} each"
+    return {"horizon": int(data.time[-1]), "size": size}
 
 
 def _list(names: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import xarray as xr
 
-from bayes_feasible.analysis.paper.claims import Claim
+from bayes_feasible.analysis.paper.claims import Claim, state
 from bayes_feasible.analysis.paper.compare import AT_END, Contest
 from bayes_feasible.analysis.paper.rule_sets import HEROES, RIVALS
 
@@ -63,10 +63,13 @@ def changes(found: Sequence[Comparison], factor: str) -> tuple[list[Comparison],
 
 
 def dependence_claim(
-    data: Mapping[tuple[str, str], xr.Dataset], where: str, *,
-    heroes: Sequence[str] = HEROES, rivals: Sequence[str] = RIVALS,
-) -> Claim:  # fmt: skip
-    """A row that says whether the outcomes depend on what the paper leaves open."""
+    data: Mapping[tuple[str, str], xr.Dataset],
+    where: str,
+    *,
+    heroes: Sequence[str] = HEROES,
+    rivals: Sequence[str] = RIVALS,
+) -> Claim:
+    """State whether the outcomes depend on what the paper leaves open."""
     found = comparisons(data, heroes, rivals)
     parts, matters, turns = [], [], []
     for factor, name in FACTORS.items():
@@ -80,20 +83,6 @@ def dependence_claim(
         )
         matters += [name] * bool(changed)
         turns += [name] * bool(turned)
-    return Claim(
-        "Who is ahead does not depend on the recommendation, on η or on the instances",
-        where,
-        "the comparisons with each rival at the end of the runs: how many change between ahead, "
-        "no clear difference and behind if only the recommendation (one draw, means), only η (the "
-        "paper's, 1) or only the instances (one, average) change",
-        "ahead and behind by three standard errors. " + ". ".join(parts),
-        _verdict(matters, turns),
-    )
-
-
-def _verdict(matters: Sequence[str], turns: Sequence[str]) -> str:
-    if turns:
-        return f"does not hold: ahead and behind change places with {', '.join(turns)}"
-    if matters:
-        return f"holds in part: what is clear depends on {', '.join(matters)}; nothing turns round"
-    return "holds: no comparison changes"
+    answer = "fails" if turns else "part" if matters else "holds"
+    result = ". ".join(parts)
+    return state("dependence", answer, where=where, result=result, matters=matters, turns=turns)

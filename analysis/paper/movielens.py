@@ -8,13 +8,13 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from bayes_feasible.analysis.paper import figures
-from bayes_feasible.analysis.paper.claims import Claim
+from bayes_feasible.analysis.paper.claims import Claim, fill, state, words
 from bayes_feasible.analysis.paper.compare import (
     Contest,
     Criterion,
     contest_claims,
     estimate_of,
-    size,
+    measure,
 )
 from bayes_feasible.analysis.paper.dependence import dependence_claim
 from bayes_feasible.analysis.paper.films import ResampledRatings
@@ -72,84 +72,39 @@ def claims(data: Mapping[str, xr.Dataset]) -> list[Claim]:
     rows: list[Claim] = []
     for name, label in LABELS.items():
         found = data[name]
-        rows += contest_claims(
-            found,
-            f"HERO wins on MovieLens ({label})",
-            "Section 6.4",
-            f"ratings drawn from the real histograms, scores of about 2016, threshold 7.5, "
-            f"T = {int(found.time[-1])}, {size(found)}; σ = γ = 1, η = 1/480 from the paper's "
-            f"L, R1, R2; the answer is {np.atleast_1d(found.attrs['best'])[0]}",
-            _genre_note(found),
-            rivals=RIVALS,
-        )
+        best = np.atleast_1d(found.attrs["best"])[0]
+        note = _genre_note(found) if name == "films_60_genres" else ""
+        rows += contest_claims("movielens", found, note, rivals=RIVALS, label=label, best=best)
         pulled = Contest(found, PAPER_ETA, RIVALS, [PULLED])
-        rows.append(
-            Claim(
-                f"BLFAIPS selects the best film more often ({label})",
-                'Section 6.4, "cumulative accuracies" of "the selected movie"',
-                "the other reading of the paper's accuracy: the share of the pulls so far that "
-                f"are the best film; {size(found)}",
-                pulled.text(),
-                pulled.verdict(),
-            )
-        )
+        texts = {"label": label, "result": pulled.text(), "verdict": pulled.verdict()}
+        rows.append(state("film_pulled", **measure(found), **texts))
     settings = {(label, "one table"): data[name] for name, label in LABELS.items()}
     depends = dependence_claim(settings, "Section 6.4", rivals=RIVALS)
-    return [*rows, depends, _twenty(), _no_genres()]
+    top = movielens(films=20)
+    feasible = int((top.mean_cost[:, 0] <= 7.5).sum())
+    best = top.problem.name(top.best)
+    twenty = state("twenty_films", feasible != 1, feasible=feasible, best=best)
+    return [*rows, depends, twenty, _genres()]
 
 
 def _genre_note(found: xr.Dataset) -> str:
     """With genre features: how often the answer has the vector of the film that is really best."""
-    if found.attrs["name"] != "films_60_genres":
-        return ""
     problem = movielens(films=60, features="genres").problem
-    index = int(np.flatnonzero(problem.coords["candidate"] == DEAREST)[0])
-    same = problem.copies(index)
+    same = problem.copies(int(np.flatnonzero(problem.coords["candidate"] == DEAREST)[0]))
     parts = []
     for rule in (*HEROES, *RIVALS, "Uniform"):
         answers = found.by_mean.sel(rule=rule).isel(instance=0, time=-1).values
         parts.append(f"{rule} {estimate_of(same[answers] & (answers >= 0))}")
-    return (
-        ". The films do not follow a linear model of genres, so what the means tend to depends on "
-        "which films are pulled. The answer counted as right is that of the least-squares fit to "
-        "all films alike, which favours equal pulls; the genre vector of "
-        f"{DEAREST}, really the best feasible film, which {int(same.sum())} films share (exact), "
-        "is recommended by the means with frequency " + ", ".join(parts)
-    )
+    text = words()["movielens"]["note"]
+    return fill(text, dearest=DEAREST, same=int(same.sum()), shares=", ".join(parts))
 
 
-def _twenty() -> Claim:
-    instance = movielens(films=20)
-    feasible = int((instance.mean_cost[:, 0] <= 7.5).sum())
-    return Claim(
-        "The top 20 films pose a question of reward and cost",
-        "Section 6.4",
-        "number of films of the top 20 whose score is at most 7.5 in the shipped table",
-        f"{feasible} of 20 (exact): {instance.problem.name(instance.best)}; the paper's own "
-        "scores, of April 2025, and its top 20, of the 10M set, may differ",
-        "does not hold on this table: with one feasible film rewards do not matter, and the "
-        "question is only which film is feasible"
-        if feasible == 1
-        else f"holds: {feasible} films are feasible",
-    )
-
-
-def _no_genres() -> Claim:
+def _genres() -> Claim:
     try:
         instance = movielens(films=20, features="genres")
-        result, verdict = f"feasible: {instance.problem.name(instance.best)}", "holds"
     except ValueError as error:
-        result, verdict = (
-            f"{error} (exact, least squares)",
-            "cannot be told: the linear model of genres has no feasible film among the top 20",
-        )
-    return Claim(
-        "Genre features of the top 20 films make a linear instance",
-        "Section 6.4, L = √3 suggests three genres a film",
-        "least-squares fit of ratings and scores on a constant and genre indicators",
-        result,
-        verdict,
-    )
+        return state("genres", "unclear", result=f"{error} (exact, least squares)")
+    return state("genres", result=f"feasible: {instance.problem.name(instance.best)}")
 
 
 def pictures(data: Mapping[str, xr.Dataset]) -> dict[str, Figure]:

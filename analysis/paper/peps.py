@@ -7,14 +7,14 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from bayes_feasible.analysis.paper import figures
-from bayes_feasible.analysis.paper.claims import Claim
+from bayes_feasible.analysis.paper.claims import Claim, state
 from bayes_feasible.analysis.paper.compare import (
     AT_END,
     Contest,
     accuracies,
     also_simple,
     difference,
-    size,
+    measure,
 )
 from bayes_feasible.analysis.paper.rule_sets import PAPER_ETA, RULES, TIMES
 from bayes_feasible.analysis.paper.runs import Experiment
@@ -53,49 +53,41 @@ def claims(data: Mapping[str, xr.Dataset]) -> list[Claim]:
     """Known and unknown budget, on one instance and on average."""
     rows = []
     for name, label in (("peps", f"instance of seed {SEED}"), ("peps_average", "average")):
-        found = data[name]
-        what = f"unit ball, d = 2, K = 5, no constraint, T = {int(found.time[-1])}, {size(found)}"
-        rows += [_known(found, label, what), *_unknown(found, label, what)]
+        rows += [_known(data[name], label), *_unknown(data[name], label)]
     return rows
 
 
-def _known(found: xr.Dataset, label: str, what: str) -> Claim:
+def _known(found: xr.Dataset, label: str) -> Claim:
     contest = Contest(found, PAPER_ETA, (KNOWN, FIXED))
-    same = bool((found.allocation.sel(rule=PAPER_ETA) == found.allocation.sel(rule=KNOWN)).all())
+    same = (found.allocation.sel(rule=PAPER_ETA) == found.allocation.sel(rule=KNOWN)).all()
     level = all(standing == "level" for *_, standing in contest.standings())
-    why = "with AdaHedge the two are the same rule, pull for pull" if same else "pulls differ"
-    return Claim(
-        f"BLFAIPS equals PEPS where T is known ({label})",
-        "Section 6.3",
-        what,
-        f"{accuracies(found)}. {contest.text()}",
-        (f"holds: {why} (exact); and no clear difference to PEPS with a fixed learning rate"
-         if level else
-         f"holds in part: {why}; against the fixed learning rate: " + ", ".join(
-             f"{s} by {c}" for c, rival, s in contest.standings() if rival == FIXED)),
-    )  # fmt: skip
+    against = [f"{s} by {c}" for c, rival, s in contest.standings() if rival == FIXED]
+    return state(
+        "peps_known",
+        "holds" if level else "part",
+        label=label,
+        **measure(found),
+        result=f"{accuracies(found)}. {contest.text()}",
+        why="with AdaHedge the two are the same rule, pull for pull" if same else "pulls differ",
+        fixed=", ".join(against),
+    )
 
 
-def _unknown(found: xr.Dataset, label: str, what: str) -> list[Claim]:
+def _unknown(found: xr.Dataset, label: str) -> list[Claim]:
     rows = []
-    after = RESTART + 6
-    for rule, how in ((FORGETS, "forgets the data"), (KEEPS, "keeps the data")):
+    for rule, how in ((FORGETS, "forgets"), (KEEPS, "keeps")):
         contest = Contest(found, PAPER_ETA, (rule,))
-        times = [t for t in (RESTART, after) if t in found.time.values]
         around = "; ".join(
             f"after {t} pulls {difference(found, PAPER_ETA, rule, AT_END[0], t).signed()}"
-            for t in times
+            for t in (RESTART, RESTART + 6)
+            if t in found.time.values
         )
-        rows.append(
-            Claim(
-                f"BLFAIPS beats PEPS where T is unknown and doubling {how} ({label})",
-                "Section 6.3, figure on unknown T",
-                f"{what}; restarts after 1, 2, 4, ..., {RESTART} pulls",
-                contest.text()
-                + (f". Around the last restart, by one draw: {around}" if around else ""),
-                f"{contest.verdict()}. {also_simple(found, PAPER_ETA, (rule,))}",
-            )
-        )
+        result = contest.text()
+        if around:
+            result += f". Around the last restart, by one draw: {around}"
+        verdict = f"{contest.verdict()}. {also_simple(found, PAPER_ETA, (rule,))}"
+        texts = {"label": label, "how": how, "result": result, "verdict": verdict}
+        rows.append(state("peps_unknown", restart=RESTART, **measure(found), **texts))
     return rows
 
 

@@ -7,7 +7,6 @@ feasible candidate of one draw) is right at that moment, which is less noisy tha
 posterior means give the other recommendation.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from numba import njit
 from tqdm import tqdm
 
 from bayes_feasible._interrupt import undisturbed
-from bayes_feasible.analysis.study.store import Store, Task, key_of, read_dataset
+from bayes_feasible.analysis.study.store import Store, Task, compute, key_of, read_dataset
 from bayes_feasible.files.documents import to_document
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.rate import optimal_rate, smallest_exponents
@@ -133,23 +132,18 @@ def complete(
     All tasks are handed out at once, so that no process waits for the end of a piece. Those that
     are pieces on their own go first: none of them is left running alone at the end.
     """
+    missing = sorted((p for p in pieces if p.key not in store), key=lambda p: len(p.tasks) > 1)
     for piece in pieces:
         if piece.key in store:
             yield piece, read_dataset(store.read(piece.key)), True
-    missing = [piece for piece in pieces if piece.key not in store]
-    missing.sort(key=lambda piece: len(piece.tasks) > 1)
+    for piece in missing if workers else ():
+        piece.prepare()
     owner = {task.key: piece for piece in missing for task in piece.tasks}
-    tasks = [task for piece in missing for task in piece.tasks if task.key not in store]
-    left = Counter(owner[task.key].name for task in tasks)
-    for piece in missing:
-        if workers:
-            piece.prepare()
-        if not left[piece.name]:
-            yield piece, _finish(piece, store), False
-    results = pool.run(tasks, workers or False)
-    with closing(results), tqdm(total=len(tasks), disable=not progress, unit="task") as bar:
-        for task, result in results:
-            store.keep(task, result)
+    tasks = [task for piece in missing for task in piece.tasks]
+    left = {piece.name: len(piece.tasks) for piece in missing}
+    done = compute(store, tasks, workers or False)
+    with closing(done), tqdm(total=len(tasks), disable=not progress, unit="task") as bar:
+        for task in done:
             bar.update()
             piece = owner[task.key]
             left[piece.name] -= 1
@@ -157,10 +151,11 @@ def complete(
                 yield piece, _finish(piece, store), False
 
 
-def run_all(work: Callable[[Any], Any], items: Sequence[Any], rounds: int) -> list[Any]:
-    """Do the work on every item, on all cores where the number of rounds is worth it."""
-    tasks = [partial(work, item) for item in items]
-    found = dict(pool.run(tasks, pool.choose_executor(tasks, rounds)))
+def repeat(work: Callable[[Any], Any], seed: Any, runs: int, horizon: int) -> list[Any]:
+    """Do the work with the seed of each run, on all cores where the rounds are worth it."""
+    seeds = streams.replicates(np.random.SeedSequence(seed), range(runs))
+    tasks = [partial(work, one) for one in seeds]
+    found = dict(pool.run(tasks, pool.choose_executor(tasks, runs * horizon)))
     return [found[task] for task in tasks]
 
 

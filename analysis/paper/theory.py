@@ -15,7 +15,7 @@ from pathlib import Path
 import xarray as xr
 from matplotlib.figure import Figure
 
-from bayes_feasible.analysis.paper.claims import HEADINGS, Claim
+from bayes_feasible.analysis.paper.claims import HEADINGS, WORDS, Claim
 from bayes_feasible.analysis.paper.runs import Piece, cut
 from bayes_feasible.analysis.paper.theory_convergence import claim_convergence
 from bayes_feasible.analysis.paper.theory_decay import claim_decay, claim_frequency
@@ -68,8 +68,8 @@ def pieces(repetitions: int) -> list[Piece]:
 
 
 def sources() -> str:
-    """Hash these modules, which hold the settings of every piece."""
-    paths = sorted(Path(__file__).parent.glob("theory*.py"))
+    """Hash these modules, which hold the settings of every piece, and the words of the claims."""
+    paths = [*sorted(Path(__file__).parent.glob("theory*.py")), WORDS]
     return sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 

@@ -15,9 +15,9 @@ import xarray as xr
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.analysis.paper.claims import Claim
+from bayes_feasible.analysis.paper.claims import Claim, state
+from bayes_feasible.analysis.paper.quote import compatible, tabulate
 from bayes_feasible.analysis.paper.theory_rate import parameters, smallest_printed
-from bayes_feasible.analysis.paper.theory_text import compatible, largest, quoted, share, tabulate
 from bayes_feasible.analysis.study.curves import error_curve, posterior_at_truth, whole_pulls
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism
@@ -132,46 +132,14 @@ def claim_decay(quick: bool, seed: int) -> list[Claim]:
     )
     optimal = found.log_error.sel(allocation="optimal")
     raw = -optimal / (found.time * rate.value)
-    first, last = (int((raw.isel(time=i) > 1).sum()) for i in (0, -1))
+    above = [int((raw.isel(time=i) > 1).sum()) for i in (0, -1)]
     correct = np.log1p(-np.exp(optimal.isel(time=-1)))
     wrong_way = -correct.values / (times[-1] * rate.value)
+    setting = {"times": times, "horizon": times[-1], "runs": replicates}
     return [
-        Claim(
-            "The posterior error of a fixed allocation decays at min_z f(w, z)",
-            "Theorem 4.1, Appendix B",
-            f"End of Optimism α = 0.3, {replicates} runs to T = {times[-1]:,} of each allocation, "
-            "-log P fitted on 1, T and log T; and the exact error with the mean at the truth "
-            "between T = 10^6 and 10^7",
-            "slope over min_z f: "
-            + ", ".join(f"{name} {quoted(values)}" for name, values in ratio.items())
-            + "; exact: "
-            + ", ".join(f"{name} {value:.5f}" for name, value in exact.items()),
-            "holds (both agree with the exponent)"
-            if agree
-            else "does not hold: a measured decay is not the exponent",
-        ),
-        Claim(
-            "limsup -1/T log P(error) ≤ Γ for any rule",
-            "Theorem 4.1",
-            "the runs that pull by the optimal allocation: how often -log P > TΓ at "
-            f"T = {times[0]:,} and {times[-1]:,}",
-            f"{share(first, replicates)} and {share(last, replicates)}; mean of -log P/(TΓ) "
-            f"{quoted(raw.isel(time=0))} and {quoted(raw.isel(time=-1))}",
-            "holds"
-            if first + last == 0
-            else "holds in part: asymptotically. At a finite T the bound is passed by many runs, "
-            "for -log P wanders by O(√T) with the posterior mean and has a polynomial factor",
-        ),
-        Claim(
-            "1 - P(z_out ≠ z*) decays as exp(-nΓ)",
-            "Appendix B, first and last displays of the proof",
-            f"-log(1 - P)/(TΓ) in the same runs at T = {times[-1]:,}",
-            largest(wrong_way, ".1e"),
-            "holds"
-            if wrong_way.max() > 0.5
-            else "does not hold as printed: 1 - P tends to 1. The displays are about "
-            "P(z_out ≠ z*), for which they hold",
-        ),
+        state("decay", agree, ratios=ratio, exact=exact, **setting),
+        state("limsup", "part" if any(above) else "holds", above=above, raw=raw, **setting),
+        state("wrong_way", wrong_way.max() > 0.5, decay=wrong_way, **setting),
     ]
 
 
@@ -184,25 +152,11 @@ def claim_frequency(quick: bool, seed: int) -> list[Claim]:
     far = [error_frequency(instance, allocation, time, 1, seed) for time in (10**6, 10**7)]
     slope = (far[0].log_exact - far[1].log_exact) / (9e6 * rate.value)
     seen = near.wrong / replicates
-    near = near.assign(seen=seen, error=np.sqrt(seen * (1 - seen) / replicates), slope=slope)
-    mean, draw = ({key: float(near[key][i]) for key in near.data_vars} for i in (0, 1))
-    numbers = ", ".join(
-        f"{name} {one['seen']:.5f} ± {one['error']:.5f} (exact {np.exp(one['log_exact']):.5f})"
-        for name, one in (("mean", mean), ("draw", draw))
+    near = near.assign(
+        seen=seen,
+        error=np.sqrt(seen * (1 - seen) / replicates),
+        exact=np.exp(near.log_exact),
+        slope=slope,
     )
-    return [
-        Claim(
-            "The error probability that decays at Γ is the probability of a wrong answer",
-            "Theorems 4.1 and 4.3, abstract",
-            "End of Optimism α = 0.3, optimal allocation: how often the answer is wrong over "
-            f"{replicates:,} data sets at T = 500, and its exact decay between T = 10^6 and 10^7, "
-            "for the posterior mean's best and for one posterior draw's best (the paper's rule)",
-            f"wrong at T = 500: {numbers}; decay over Γ: mean {mean['slope']:.5f}, draw "
-            f"{draw['slope']:.5f} (exact but for the ridge)",
-            "holds"
-            if draw["slope"] > 0.99
-            else "holds in part: the theorems bound the posterior probability given the data. Over "
-            "the data, the paper's recommendation by one draw errs at the rate Γ/2 under fixed "
-            "shares (mean and draw each have variance V⁻¹); the posterior mean's best at Γ",
-        )
-    ]
+    answer = "holds" if slope[1] > 0.99 else "part"
+    return [state("frequency", answer, near=near, replicates=replicates)]

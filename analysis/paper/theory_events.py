@@ -16,19 +16,10 @@ from scipy.optimize import linprog
 
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise
-from bayes_feasible.analysis.paper.claims import Claim
-from bayes_feasible.analysis.paper.runs import run_all
+from bayes_feasible.analysis.paper.claims import Claim, state
+from bayes_feasible.analysis.paper.quote import falls_clearly, mean_and_error, power
+from bayes_feasible.analysis.paper.runs import repeat
 from bayes_feasible.analysis.paper.theory_rate import parameters, separation
-from bayes_feasible.analysis.paper.theory_text import (
-    falls_clearly,
-    largest,
-    mean_and_error,
-    over_time,
-    power,
-    quantile,
-    quoted,
-    share,
-)
 from bayes_feasible.analysis.paper.theory_trace import sum_up, watch
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism
@@ -225,56 +216,40 @@ def claim_confidence(quick: bool, seed: int) -> list[Claim]:
     instance = end_of_optimism(0.1)
     problem = instance.problem
     horizon, runs = 2000, 100 if quick else 1000
-    setting = f"End of Optimism α = 0.1, R1 = R2 = 1, {runs:,} runs of BLFAIPS to T = {horizon:,}"
     found = _collect(partial(good_events, instance, horizon, DELTAS), [seed], runs, horizon)
     confidence, estimate, explored = (found[n] for n in ("confidence", "estimate", "explored"))
+    setting = {
+        "setting": "End of Optimism α = 0.1, R1 = R2 = 1, "
+        f"{runs:,} runs of BLFAIPS to T = {horizon:,}",
+        "runs": runs,
+    }
     failed = (confidence > 1).sum(axis=0)
-    rates = "; ".join(
-        f"δ = {delta:g}: fails in {share(int(failed[i, 0]), runs)} against 2δ = {2 * delta:g}, the "
-        "cited form in "
-        f"{share(int(failed[i, 1]), runs)}, distance over radius {quoted(confidence[:, i, 0])}, "
-        f"{largest(confidence[:, i, 0])}"
-        for i, delta in enumerate(DELTAS)
-    )
-    broken = int(((confidence[:, :, 0] <= 1) & (estimate > 1)).any(axis=1).sum())
-    support = first_horizon(partial(exploration_time, problem, support=True))
+    rare = np.all(failed[:, 0] <= runs * 2 * np.array(DELTAS))
+    broken = ((confidence[:, :, 0] <= 1) & (estimate > 1)).any(axis=1).sum()
     literal = exploration_time(problem, 1 / horizon, horizon, support=False)
-    never = int((explored > horizon).sum())
+    never = (explored > horizon).sum()
+    distance = confidence[:, :, 0].T
     return [
-        Claim(
-            "Estimates stay in their confidence sets with probability 1 - 2δ",
-            "Lemmas 5.1 and E.1",
-            setting + ", every round checked",
-            rates,
-            "holds (with R for S; generous, for it takes 1/δ² where the cited theorem has 1/δ)"
-            if np.all(failed[:, 0] <= runs * 2 * np.array(DELTAS))
-            else "does not hold: it fails more often than 2δ",
+        state("confidence", rare, deltas=DELTAS, failed=failed, distance=distance, **setting),
+        state(
+            "bounded_means",
+            broken == 0,
+            broken=broken,
+            delta=DELTAS[1],
+            estimate=estimate[:, 1],
+            **setting,
         ),
-        Claim(
-            "E_1 implies that estimated means are bounded by B_1, B_2",
-            "Lemmas 5.2 and E.2",
-            setting,
-            f"E_1 without E_2, at any of the δ, in {share(broken, runs)}; largest estimate of a "
-            f"run over its bound at δ = {DELTAS[1]:g}: {largest(estimate[:, 1])}",
-            "holds (exactly: |⟨x, θ̂⟩| ≤ LR + ‖x‖_{V⁻¹} √β and V ⪰ I; the table of notation "
-            "has 2LR for LR)"
-            if broken == 0
-            else "does not hold",
-        ),
-        Claim(
-            "V_t ⪰ ¾ A(λ^G) for all t ≥ T_1(δ) with probability 1 - δ",
-            "Lemmas 5.3 and E.3",
-            setting + ": from which round on it holds, as printed and with the factor t^(3/4) "
-            "that the next lemma uses; and T_1(δ)",
-            f"as printed from round {largest(found['printed'], '.0f')}; with t^(3/4) not before "
-            f"the end in {share(never, runs)}, from round {quantile(explored, 0.5)} in the median "
-            f"run and {quantile(explored, 0.95)} in 95 %; exact: T_1 = {literal:g} as printed, for "
-            f"λ^G is 0 for {int((problem.design == 0).sum())} of {len(problem.arms)} arms, and "
-            f"over its support T_1(1/T) < T only for T > {support:.2g}",
-            "holds"
-            if never == 0 and np.isfinite(literal)
-            else "holds in part: the event happens, long before T_1 promises it. As printed it is "
-            "trivial (no factor t^(3/4)) and T_1 is infinite unless λ^G has full support",
+        state(
+            "exploration",
+            "holds" if never == 0 and np.isfinite(literal) else "part",
+            printed=found["printed"],
+            explored=explored,
+            never=never,
+            literal=literal,
+            unused=int((problem.design == 0).sum()),
+            arms=len(problem.arms),
+            support=first_horizon(partial(exploration_time, problem, support=True)),
+            **setting,
         ),
     ]
 
@@ -283,7 +258,7 @@ def _collect(
     work: Callable[[np.random.SeedSequence], dict[str, Array]], seed: list[int], runs: int, T: int
 ) -> dict[str, Array]:
     """Do the work with so many seeds; arrays by name, over runs first."""
-    found = run_all(work, np.random.SeedSequence(seed).spawn(runs), runs * T)
+    found = repeat(work, seed, runs, T)
     return {name: np.array([one[name] for one in found]) for name in found[0]}
 
 
@@ -292,59 +267,34 @@ def claim_identification(quick: bool, seed: int) -> list[Claim]:
     instance = end_of_optimism(0.1)
     times = (100, 1000, 10_000) if quick else (100, 1000, 10_000, 100_000)
     runs, horizon = 30 if quick else 300, times[-1]
-    setting = f"End of Optimism α = 0.1, {runs} runs of BLFAIPS to T = {horizon:,}"
-    work = partial(likelihood_remainder, instance, times, 1.0)
-    found = _collect(work, [seed, 1], runs, horizon)
-    last, shortfall = found["last_wrong"][:, -1], found["shortfall"]
+    found = _collect(partial(likelihood_remainder, instance, times, 1.0), [seed, 1], runs, horizon)
+    setting = {
+        "setting": f"End of Optimism α = 0.1, {runs} runs of BLFAIPS to T = {horizon:,}",
+        "runs": runs,
+        "times": times,
+    }
+    last, shortfall, printed = (found[n] for n in ("last_wrong", "shortfall", "printed"))
+    last = last[:, -1]
     promised = first_horizon(partial(identification_time, instance, needed_coefficients(instance)))
     speed = power(times, found["remainder"])
     mean, error = mean_and_error(speed)
+    falls = falls_clearly(shortfall[:, -2], shortfall[:, -1])
     return [
-        Claim(
-            "After max(T_1 + 1, T_2) the empirical best is the best",
-            "Lemmas 5.4 and E.4",
-            setting + ": the last round with another empirical best; and T_2(1/T) at δ = 1/T",
-            f"last wrong round: median {quantile(last, 0.5)}, in 95 % of runs by "
-            f"{quantile(last, 0.95)}, {largest(last, ',.0f')}; in the last tenth "
-            f"{share(int((last > 0.9 * horizon).sum()), runs)}; T_2(1/T) < T only for "
-            f"T > {promised:.2g} (exact, with the smallest coefficients there are)",
-            "holds"
-            if promised <= horizon
-            else "cannot be told at any T that can be run: the lemma promises nothing below that "
-            "horizon. The empirical best settles far sooner. The smallest reward gap as printed "
-            "(over all z, signed) is not positive: z* itself has gap 0",
+        state(
+            "identification",
+            "holds" if promised <= horizon else "unclear",
+            last=last,
+            late=(last > 0.9 * horizon).sum(),
+            promised=promised,
+            **setting,
         ),
-        Claim(
-            "The log posterior ratio is -T/2 times the squared distance, up to o(T)",
-            "Lemmas 5.5 and E.5",
-            setting + ": the supremum over balls of radius 1, in closed form, over T",
-            f"{over_time(times, found['remainder'])}; falls as T^-p with p = {quoted(speed)}",
-            "holds (as T^-1/2, the paper's order; its proof leaves out the ridge's term, "
-            "which is of order 1/T)"
-            if mean > 0.4 - 3 * error
-            else "does not hold: it does not vanish",
+        state(
+            "likelihood",
+            mean > 0.4 - 3 * error,
+            remainder=found["remainder"],
+            speed=speed,
+            **setting,
         ),
-        Claim(
-            "The same with V̄_T = I + ΣXX'/T",
-            "Lemma E.5 with the V̄_T of Lemma G.3",
-            setting + ": a lower bound of the supremum",
-            over_time(times, found["printed"]),
-            "holds"
-            if found["printed"][:, -1].mean() < 0.1
-            else "does not hold: it tends to half the squared diameter. V̄_T has to be V_T/T",
-        ),
-        Claim(
-            "The exponent under the pulls is Γ - o(1) with probability 1 - 28/T",
-            "Lemmas 5.6 and E.6",
-            setting + ": 1 - min_z f(w_T, z)/Γ",
-            "; ".join(
-                f"{over_time([t], column[:, np.newaxis])}, 95 % of runs below "
-                f"{quantile(column, 0.95, '.3f')}"
-                for t, column in zip(times, shortfall.T, strict=True)
-            ),
-            "holds in part: it falls, so far as T goes. 'At most o(1)' is no event at a fixed T, "
-            "so the probability 1 - 28/T cannot be tested"
-            if falls_clearly(shortfall[:, -2], shortfall[:, -1])
-            else "cannot be told: it does not fall over these T",
-        ),
+        state("likelihood_printed", printed[:, -1].mean() < 0.1, printed=printed, **setting),
+        state("exponent", "part" if falls else "unclear", shortfall=shortfall.T, **setting),
     ]

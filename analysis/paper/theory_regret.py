@@ -19,20 +19,12 @@ import xarray as xr
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.analysis.paper.claims import Claim
+from bayes_feasible.analysis.paper import quote
+from bayes_feasible.analysis.paper.claims import Claim, state, words
 from bayes_feasible.analysis.paper.printed_adahedge import printed_update
-from bayes_feasible.analysis.paper.runs import run_all
+from bayes_feasible.analysis.paper.runs import repeat
 from bayes_feasible.analysis.paper.theory_events import longest_arm, radius
 from bayes_feasible.analysis.paper.theory_rate import parameters, separation
-from bayes_feasible.analysis.paper.theory_text import (
-    falls_clearly,
-    largest,
-    over_time,
-    power,
-    quoted,
-    tabulate,
-    with_error,
-)
 from bayes_feasible.analysis.paper.theory_trace import sum_up, watch
 from bayes_feasible.analysis.study.curves import posterior_at_truth, whole_pulls
 from bayes_feasible.instance import Instance
@@ -43,24 +35,6 @@ from bayes_feasible.rules.adahedge import AdaHedge
 from bayes_feasible.rules.catalogue import BLFAIPS
 
 TERMS = ("F1", "F2", "F3", "F4", "F5", "F6")
-LEMMAS = {  # its number in Appendix F, and what it bounds
-    "F1": (1, "truth in place of the posterior mean"),
-    "F2": (2, "max-learner's regret"),
-    "F21": (3, "its part: drawn in place of expected gains"),
-    "F22": (4, "its part: AdaHedge"),
-    "F23": (5, "its part: exploration"),
-    "F3": (6, "another empirical best"),
-    "F4": (7, "pulls in place of shares"),
-    "F5": (8, "min-learner's regret"),
-    "F6": (9, "posterior mean in place of the truth"),
-}
-UNSQUARED = "; the printed bound leaves the bound on the summands unsquared under the root"
-NOTES = {
-    "F1": "; the bound in its proof loses a factor √(dβ_1) on the way, which is harmless",
-    "F21": UNSQUARED,
-    "F4": UNSQUARED,
-    "F5": "; its proof needs a repair, see the line on Jensen's inequality",
-}
 FACTORS = {"F21": (4, 8), "F4": (2, 2)}  # of Azuma's bound, and under the root of the printed one
 
 
@@ -120,9 +94,8 @@ def regret_over_time(
     instance: Instance, times: Sequence[int], replicates: int, seed: int, eta: float | str = "paper"
 ) -> xr.Dataset:
     """Compute the regret terms of many runs, over (`replicate`, `time`)."""
-    seeds = np.random.SeedSequence([seed, 2]).spawn(replicates)
     work = partial(one_regret, instance, tuple(times), eta)
-    return xr.concat(run_all(work, seeds, replicates * times[-1]), dim="replicate")
+    return xr.concat(repeat(work, [seed, 2], replicates, times[-1]), dim="replicate")
 
 
 def gain_bound(instance: Instance, horizon: int) -> float:
@@ -203,7 +176,7 @@ def jensen_loss(instance: Instance, times: Sequence[int], draws: int, seed: int)
                 (influence @ allocation).std(ddof=1) / np.sqrt(draws),
             )
         )
-    return tabulate("time", times, ("loss", "standard_error"), rows)
+    return quote.tabulate("time", times, ("loss", "standard_error"), rows)
 
 
 def claim_terms(quick: bool, seed: int) -> list[Claim]:
@@ -213,23 +186,13 @@ def claim_terms(quick: bool, seed: int) -> list[Claim]:
     replicates = 8 if quick else 16
     found = regret_over_time(instance, times, replicates, seed)
     scaled = found / (2 * optimal_rate(instance).value)
-    what = (
+    setting = (
         f"End of Optimism α = 0.1, {replicates} runs of BLFAIPS, paper's η, to T = {times[-1]:,}; "
         "expectations from 4 draws a round"
     )
     return [
-        *(_claim_term(found[name], scaled[name], what) for name in LEMMAS),
-        Claim(
-            "The terms add up to o(1), so the exponent tends to Γ",
-            "Appendix E, proof of Lemma E.6",
-            what,
-            f"{over_time(times, scaled.total, ', ')} (over 2Γ); 2Γ - inf at T = {times[-1]:,} is "
-            f"{quoted(scaled.shortfall.isel(time=-1))} of 2Γ",
-            "holds (asymptotically: the sum, an upper bound of what is missing to 2Γ, falls "
-            "over T, but exceeds 2Γ itself up to the T where it passes 1)"
-            if shrinks(found.total)
-            else "does not hold: the sum does not fall",
-        ),
+        *(_claim_term(found[name], scaled[name], setting) for name in words()["lemmas"]),
+        state("terms", shrinks(found.total), scaled=scaled, times=times, setting=setting),
     ]
 
 
@@ -238,7 +201,7 @@ def shrinks(values: xr.DataArray) -> bool:
 
     Run by run and in logarithms, for the early sizes have a heavy tail.
     """
-    return falls_clearly(*(np.log(np.abs(values.isel(time=i).values)) for i in (0, -1)))
+    return quote.falls_clearly(*(np.log(np.abs(values.isel(time=i).values)) for i in (0, -1)))
 
 
 def falling_speed(times: Any, values: Array) -> str:
@@ -249,38 +212,33 @@ def falling_speed(times: Any, values: Array) -> str:
     squares = values**2
     number = len(squares)
     left_out = (squares.sum(axis=0) - squares) / (number - 1)
-    speed = power(times, np.sqrt(squares.mean(axis=0))[np.newaxis])[0]
-    error = np.sqrt(number - 1) * power(times, np.sqrt(left_out)).std()
-    return with_error(float(speed), float(error))
+    speed = quote.power(times, np.sqrt(squares.mean(axis=0))[np.newaxis])[0]
+    error = np.sqrt(number - 1) * quote.power(times, np.sqrt(left_out)).std()
+    return quote.with_error(float(speed), float(error))
 
 
-def _claim_term(values: xr.DataArray, scaled: xr.DataArray, what: str) -> Claim:
-    name, times = str(values.name), values.time.values
-    number, meaning = LEMMAS[name]
-    speed = falling_speed(times[1:], values.values[:, 1:])
-    horizon, last = int(times[-1]), values.isel(time=-1)
-    extra = ""
-    if name in FACTORS:
-        factor, printed = FACTORS[name]
+def _claim_term(values: xr.DataArray, scaled: xr.DataArray, setting: str) -> Claim:
+    term, times = str(values.name), values.time.values
+    horizon, bounds = int(times[-1]), tuple[float, ...]()
+    if term in FACTORS:
+        factor, printed = FACTORS[term]
         size = gain_bound(end_of_optimism(0.1), horizon)
-        right = factor * size * np.sqrt(2 * np.log(horizon) / horizon)
-        wrong = np.sqrt(printed * size * np.log(horizon) / horizon)
-        extra = (
-            f"; at the end {largest(last, '.2g')}; printed bound {wrong:.2g}, Azuma's {right:.2g} "
-            "(exact)"
+        bounds = (
+            np.sqrt(printed * size * np.log(horizon) / horizon),
+            factor * size * np.sqrt(2 * np.log(horizon) / horizon),
         )
-    elif name == "F3":
-        extra = "; never again after the empirical best has settled, so it falls as 1/T"
-    still = float(np.sqrt((scaled.isel(time=-1) ** 2).mean()))
-    return Claim(
-        f"{name} ≤ o(1): {meaning}",
-        f"Lemma F.{number}, Appendix F",
-        what,
-        f"{over_time(times, scaled, ', ')} (over 2Γ); root mean square falls as T^-p, "
-        f"p = {speed} from T = {times[1]:,}{extra}",
-        f"holds (asymptotically: still {still:.2g} of 2Γ at T = {horizon:,}{NOTES.get(name, '')})"
-        if shrinks(values)
-        else "cannot be told: it has not clearly fallen over these T",
+    return state(
+        "term",
+        "holds" if shrinks(values) else "unclear",
+        term=term,
+        lemma=words()["lemmas"][term],
+        setting=setting,
+        times=times,
+        scaled=scaled,
+        speed=falling_speed(times[1:], values.values[:, 1:]),
+        last=values.isel(time=-1),
+        still=np.sqrt((scaled.isel(time=-1) ** 2).mean()),
+        bounds=bounds,
     )
 
 
@@ -299,44 +257,19 @@ def claim_hedge(quick: bool, seed: int) -> list[Claim]:
             ratio[i, game] = [
                 np.divide(*regret_and_bound(losses[:n], weights[:n])) for n in lengths
             ]
-    size = gain_bound(instance, times[-1])
+    gain, bound = runs.largest_gain, gain_bound(instance, times[-1])
+    within = ratio[0].max() <= 1 and ratio[1, :, -1].max() <= 1
     return [
-        Claim(
-            "AdaHedge's regret is at most 2r√(T ln K) + r(16/3 ln K + 2)",
-            "Lemma F.4",
-            f"the max-learner's own regret in {runs.sizes['replicate']} runs of BLFAIPS to T = "
-            f"{times[-1]:,}, over the bound, at every checkpoint",
-            f"largest of a run {quoted(worst)}, {largest(worst, '.3f')}; over the sharper bound by "
-            f"the variances (de Rooij et al., Theorem 8) {quoted(sharp)}, {largest(sharp, '.3f')}",
-            "holds (for cumulative losses)" if worst.max() <= 1 else "does not hold",
+        state(
+            "hedge",
+            worst.max() <= 1,
+            runs=runs.sizes["replicate"],
+            horizon=times[-1],
+            worst=worst,
+            sharp=sharp,
         ),
-        Claim(
-            "λ_{t+1} ∝ λ_t exp(-η_t l_t) with η_1 = ∞ is AdaHedge",
-            "Algorithm 1",
-            f"both recursions on {games} sequences of losses of a posterior that stands still: "
-            "regret over the bound of Lemma F.4 after 100, 1,000 and 10,000 rounds",
-            "; ".join(
-                f"{name}: " + ", ".join(map(quoted, values.T))
-                for name, values in zip(("cumulative", "printed"), ratio, strict=True)
-            ),
-            "cannot be told from these: both stay within the bound"
-            if ratio[0].max() <= 1 and ratio[1, :, -1].max() <= 1
-            else "does not hold: as printed all weight stays on the first round's leader and the "
-            "regret grows as T, past the bound. AdaHedge weighs cumulative losses",
-        ),
-        Claim(
-            "r_T = O(log T)",
-            "Lemma F.4, by Lemma E.2",
-            "the largest gain of any arm in any round of the same runs",
-            f"{over_time(times, runs.largest_gain)}; at the end "
-            f"{largest(runs.largest_gain.isel(time=-1), '.0f')}; the bound of the lemma at "
-            f"T = {times[-1]:,} is {size:.0f} (exact)",
-            "holds (in these runs; the bound needs parameters drawn within Θ, and the rule "
-            "here draws from all of space)"
-            if runs.largest_gain.max() <= size
-            else "does not hold for the rule as run: parameters are drawn from all of space, not "
-            "from Θ, and the largest gain passes the bound",
-        ),
+        state("recursion", "unclear" if within else "fails", games=games, ratio=ratio),
+        state("gain", gain.max() <= bound, gain=gain, times=times, bound=bound),
     ]
 
 
@@ -346,20 +279,7 @@ def claim_jensen(quick: bool, seed: int) -> list[Claim]:
     found = jensen_loss(end_of_optimism(0.1), times, 20_000 if quick else 1_000_000, seed)
     loss, error = found.loss.values, found.standard_error.values
     logs = np.log(times) - np.mean(np.log(times))
-    fall = float(power(times, loss[np.newaxis])[0])
-    unsure = float(np.sqrt(np.sum((logs * error / loss) ** 2)) / np.sum(logs**2))
-    values = ", ".join(f"t = {t:,}: {loss[i]:.2e} ± {error[i]:.0e}" for i, t in enumerate(times))
-    return [
-        Claim(
-            "log E exp(-Γ_1) ≤ -E Γ_1 (up to terms in a_1, a_2), for exp(-Γ_1) is concave",
-            "Lemma F.8, after Corollary 1 of the cited paper",
-            "End of Optimism α = 0.1, posterior after t optimal pulls, widened by the paper's η: "
-            "log E exp(-Γ_1) + E Γ_1 over exact draws",
-            f"{values}; falls as t^-p, p = {fall:.3f} ± {unsure:.3f}",
-            "holds"
-            if np.min(loss / error) < 3
-            else "does not hold: Jensen's inequality has the other sign, and concavity bounds it "
-            "by Γ_1 at the mean, not by the mean of Γ_1. What is lost sums to o(T), so the "
-            "conclusion F_5 ≤ o(1) can be had all the same",
-        )
-    ]
+    fall = quote.power(times, loss[np.newaxis])[0]
+    unsure = np.sqrt(np.sum((logs * error / loss) ** 2)) / np.sum(logs**2)
+    numbers = {"times": times, "loss": loss, "error": error, "fall": fall, "unsure": unsure}
+    return [state("jensen", np.min(loss / error) < 3, **numbers)]

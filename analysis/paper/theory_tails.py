@@ -13,9 +13,9 @@ from scipy import special
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.analysis.paper.claims import Claim
+from bayes_feasible.analysis.paper.claims import Claim, state
+from bayes_feasible.analysis.paper.quote import tabulate
 from bayes_feasible.analysis.paper.theory_rate import printed_pieces
-from bayes_feasible.analysis.paper.theory_text import tabulate
 from bayes_feasible.analysis.study.curves import posterior_at_truth, whole_pulls
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism
@@ -131,35 +131,15 @@ def claim_tails(quick: bool, seed: int) -> list[Claim]:
     """Lemmas B.1 to B.5."""
     grid = np.concatenate([[0.0], np.geomspace(1e-8, 1e6, 2000 if quick else 200_000)])
     tail = gaussian_tail(grid)
-    below = float((1 - tail.lower / tail.probability).min())
-    above = float((tail.upper / tail.probability - 1).min())
-    times = (10**3, 10**5, 10**7, 10**9)
-    left = mistakes(end_of_optimism(0.1), np.full(5, 0.2), times)
-    worst = abs(left.excess).groupby(left.kind).max()
-    numbers = ", ".join(
-        f"{kind} " + " → ".join(f"{float(worst.sel(kind=kind, time=t)):.1e}" for t in times)
-        for kind in KINDS
-    )
+    below = (1 - tail.lower / tail.probability).min()
+    above = (tail.upper / tail.probability - 1).min()
+    left = mistakes(end_of_optimism(0.1), np.full(5, 0.2), (10**3, 10**5, 10**7, 10**9))
+    largest = abs(left.excess).groupby(left.kind).max()
+    worst = {kind: largest.sel(kind=kind).values.tolist() for kind in KINDS}
+    vanishes = (abs(left.excess.isel(time=-1)) < 1e-6).all()
     return [
-        Claim(
-            "Bounds of the Gaussian tail",
-            "Lemma B.1",
-            f"both bounds against Φ(-x) at {grid.size:,} points, x from 0 to 10^6",
-            f"smallest relative slack, exact to rounding (1e-15): lower bound {below:.1e} (tight "
-            f"as x → ∞), upper bound {above:.1e} (tight at x = 0)",
-            "holds" if min(below, above) >= -1e-15 else "does not hold",
-        ),
-        Claim(
-            "The probability of each kind of mistake is exp(-n f_i) to first order",
-            "Lemmas B.2 to B.5",
-            "End of Optimism α = 0.1, uniform allocation, mean at the truth: |log P + T f|/T for "
-            "each kind at T = 10^3, 10^5, 10^7, 10^9",
-            f"exact: {numbers}",
-            "holds (what is left vanishes as log T/T; with posterior means for the truth it "
-            "also takes their consistency, which the last step of Appendix B passes over)"
-            if (abs(left.excess.isel(time=-1)) < 1e-6).all()
-            else "does not hold: what is left does not vanish",
-        ),
+        state("tail", min(below, above) >= -1e-15, points=grid.size, below=below, above=above),
+        state("mistakes", vanishes, worst=worst),
     ]
 
 
@@ -171,35 +151,15 @@ def claim_laplace(quick: bool, seed: int) -> list[Claim]:
     found = laplace_alternative(end_of_optimism(0.3), 1.5, times)
     left = found.log_error / found.time + found.exponent
     other = found.log_error / found.time + found.printed
-    error = float((found.standard_error / found.time).max())
-    small = 0.05 * float(found.exponent[-1])
+    error, rate = (found.standard_error / found.time).max(), found.exponent[-1]
+    vanishes = abs(box[-1]) < 1e-5 and abs(left[-1]) < 0.05 * rate
     return [
-        Claim(
-            "Laplace: ∫ exp(-TQ/2) equals exp(-T inf Q/2) to first order",
-            "Lemma G.3",
-            "closed form on a box; and the set it is used for, the alternatives of End of "
-            "Optimism α = 0.3 within balls of radius 1.5 (a union, not a product of open sets)",
-            "(log ∫)/T + inf Q/2 on the box at T = 10^2, 10^4, 10^6, 10^8: "
-            + ", ".join(f"{value:.1e}" for value in box)
-            + " (exact); alternatives at T = "
-            + ", ".join(f"{t:,}: {float(left.sel(time=t)):.1e}" for t in times)
-            + f" (standard error {error:.0e})",
-            "holds (in the proof the small ball about the nearest point sticks out of the "
-            "set; its part inside serves as well)"
-            if abs(box[-1]) < 1e-5 and abs(float(left[-1])) < small
-            else "does not hold: the difference does not vanish",
-        ),
-        Claim(
-            "V̄_T = I + ΣXX'/T",
-            "Lemma G.3, against the table of notation",
-            "the same with the identity not divided by T",
-            "(log P)/T + inf/2 tends to "
-            + ", ".join(f"{float(other.sel(time=t)):.3f}" for t in times)
-            + f" at the same times, where Γ is {float(found.exponent[-1]):.4f} (exact to "
-            f"{error:.0e})",
-            "holds"
-            if abs(float(other[-1])) < small
-            else "does not hold with this definition: the prior would count T times. It has to be "
-            "(I + ΣXX')/T, as in the table of notation",
+        state("laplace", vanishes, box=box, times=times, left=left, error=error),
+        state(
+            "notation",
+            abs(other[-1]) < 0.05 * rate,
+            other=other.values.tolist(),
+            rate=rate,
+            error=error,
         ),
     ]

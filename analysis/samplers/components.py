@@ -5,26 +5,23 @@ draws of the events picked in proportion to :math:`P_i` and kept with probabilit
 posterior given the union, whose probability is :math:`\sum_i P_i \, E_i[1/N]`.
 """
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 from arviz_stats.base import array_stats
-from scipy.special import logsumexp
+from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
 
 from bayes_feasible._check import Array
+from bayes_feasible.alternative.union import mean_share
 from bayes_feasible.analysis.samplers import mcmc
 from bayes_feasible.analysis.samplers.bridge import bridge, event_map
 from bayes_feasible.analysis.samplers.tasks import Drawn, SamplerError, Task
 
 LEFT_OUT = 1e-4  # events with a smaller share of the total are not sampled
 SPARE = 1.02, 6.0  # proposals beyond the expected number: a factor, and standard deviations
-
-
-Run = tuple[xr.Dataset, xr.Dataset, float]  # draws, statistics, seconds of compilation
 
 
 class Component(NamedTuple):
@@ -37,81 +34,44 @@ class Component(NamedTuple):
     figures: dict[str, float]
 
 
-def nutpie(task: Task) -> Drawn:
-    """NUTS of nutpie, one event at a time."""
-    return _sample_union(task, nutpie_event)
-
-
-def nuts(task: Task) -> Drawn:
-    """PyMC's NUTS, one event at a time."""
-    return _sample_union(task, _nuts_event)
-
-
-def nutpie_event(task: Task, model: pm.Model, event: int, draws: int) -> Run:
-    """Draws of a component by nutpie, their statistics, and the seconds of compilation."""
-    start = time.perf_counter()
-    compiled = mcmc.nutpie_model(model)
-    compiling = time.perf_counter() - start
-    starts = _anywhere(task, event)
-    drawn, statistics = mcmc.nutpie_chains(
-        task, model, compiled, starts, draws, 100 + event, **task.options
-    )
-    return drawn, statistics, compiling
-
-
-def _nuts_event(task: Task, model: pm.Model, event: int, draws: int) -> Run:
-    start = time.perf_counter()
-    step = mcmc.step_method(model, pm.NUTS, task.options)
-    compiling = time.perf_counter() - start
-    tree, before = mcmc.sample(
-        task, model, step, tune=task.tune, draws=draws, starts=_anywhere(task, event),
-        names=mcmc.free_names(model), stream=100 + event,
-    )  # fmt: skip
-    statistics = tree["sample_stats"].to_dataset()
-    return tree["posterior"].to_dataset(), statistics, compiling + before
-
-
-def _anywhere(task: Task, event: int) -> list[Array]:
-    """Every whitened point of a component lies in its event."""
-    rng, shape = task.generator(50, event), task.reference().mean.shape
-    return [rng.standard_normal(shape) for _ in range(task.chains)]
-
-
-def _sample_union(task: Task, run: Callable[..., Run]) -> Drawn:
-    """Sample the events that matter and put them together."""
+def sample_union(chains: mcmc.Chains, task: Task) -> Drawn:
+    """Sample the events that matter, one at a time, and put them together."""
     if task.alternative.problem.parameter_radius is not None:
         raise SamplerError("with a parameter_radius the events are no half-spaces")
     expected = task.event_log_probabilities()
-    parts, compiling = sample_events(task, run, expected, proposals_needed(task, expected))
+    parts, compiling = sample_events(task, chains, expected, proposals_needed(task, expected))
     rest = np.delete(expected, [part.event for part in parts])
     return combine(task, parts, rest, compiling)[0]
 
 
 def sample_events(
-    task: Task, run: Callable[..., Run], expected: Array, draws: int
+    task: Task, chains: mcmc.Chains, expected: Array, draws: int
 ) -> tuple[list[Component], float]:
     """Draws of each event that matters, and its probability by a bridge to where they come from.
 
     Also the seconds of compilation.
     """
-    parts, compiling = [], 0.0
+    parts, compiling, shape = [], 0.0, task.reference().mean.shape
     for event in sampled_events(expected):
         model = task.whitened("component", event)
-        drawn, statistics, seconds = run(task, model, event, draws)
-        compiling += seconds
+        # Every whitened point of a component lies in its event.
+        starts = list(task.generator(50, event).standard_normal((task.chains, *shape)))
+        run = chains(task, model, starts, draws, 100 + event)
+        compiling += run.compile_seconds
         into_event = event_map(model)
-        parameters, log_weight = into_event(drawn)
+        parameters, log_weight = into_event(run.draws)
         base = into_event.base(log_weight.size, task.generator(70, event))
         value, error = bridge(log_weight, base)
-        figures = mcmc.trajectory_figures(statistics)
-        log_probability = np.full(task.chains, value)
-        parts.append(Component(event, parameters, log_probability, error, figures))
+        figures = mcmc.trajectory_figures(run.statistics)
+        parts.append(
+            Component(event, parameters, np.full(task.chains, value), error, figures),
+        )
     return parts, compiling
 
 
 def sampled_events(log_probability: Array) -> list[int]:
     """The events that are worth sampling, likeliest first."""
-    share = np.exp(log_probability - logsumexp(log_probability))
+    share = softmax(log_probability)
     order = np.argsort(-share, kind="stable")
     return [int(event) for event in order if share[event] >= LEFT_OUT]
 
@@ -140,86 +100,117 @@ def combine(
 
     `rest` holds the log-probabilities of the events that were not sampled.
     """
-    inverse = [inverse_counts(task, part) for part in parts]
-    kept = [
-        _thin(task, [(part, share[chain]) for part, share in zip(parts, inverse, strict=True)],
-              chain)
-        for chain in range(task.chains)
-    ]  # fmt: skip
-    logs = np.array([part.log_probability.mean() for part in parts])
+    counts = [count_events(task, part) for part in parts]
+    kept = [_thin(task, parts, counts, chain) for chain in range(task.chains)]
+    logs = np.array([part.log_probability for part in parts])  # (event, chain)
     errors = np.array([part.standard_error for part in parts])
-    value, error = measure_union(logs, inverse, errors, rest)
-    measured = {"log_probability": value, "log_probability_standard_error": error}
-    attributes = {"compile_seconds": compiling, **_worst(parts), **measured}
+    value, error = measure_union(logs.mean(axis=1), errors, counts, rest)
+    by_chain = [
+        measure_union(logs[:, c], errors, [count[[c]] for count in counts], rest)[0]
+        for c in range(task.chains)
+    ]
+    figures = [part.figures for part in parts]
+    attributes = {
+        "compile_seconds": compiling,
+        "log_probability": value,
+        "log_probability_standard_error": error,
+    }
+    if "divergences" in figures[0]:
+        attributes["divergences"] = float(sum(figure["divergences"] for figure in figures))
+    if "bfmi" in figures[0]:
+        attributes["bfmi"] = min(figure["bfmi"] for figure in figures)
     statistics = xr.Dataset(
         {"event": (("chain", "draw"), np.array([events for _, events in kept]))},
         coords={"chain": np.arange(task.chains), "draw": np.arange(task.draws)},
     )
+    rows: dict[str, Any] = {
+        "log_probability": logsumexp(logs, axis=1) - np.log(task.chains),
+        "standard_error": errors,
+        "mean_inverse_count": [float(np.mean(1.0 / count)) for count in counts],
+        "draws": [count.size for count in counts],
+        **{name: [figure[name] for figure in figures] for name in figures[0]},
+    }
+    components = xr.Dataset(
+        {name: ("component", values) for name, values in rows.items()},
+        coords={"component": [task.alternative.events.names[part.event] for part in parts]},
+    )
     parameters = np.array([draws for draws, _ in kept])
-    drawn = Drawn(parameters, statistics, attributes, _table(task, parts, inverse))
-    return drawn, _by_chain(parts, inverse, rest)
+    return Drawn(parameters, statistics, attributes, components), np.array(by_chain)
 
 
-def inverse_counts(task: Task, part: Component) -> Array:
-    """One over the number of events that contain each draw, (chain, draw)."""
+def count_events(task: Task, part: Component) -> NDArray[np.int64]:
+    """How many events contain each draw, (chain, draw)."""
     inside = task.alternative.events.contains(part.draws)
     inside[..., part.event] = True  # the event it was drawn from counts without asking
-    return 1.0 / inside.sum(axis=-1)
+    return inside.sum(axis=-1)
 
 
 def measure_union(
     log_probabilities: Array,
-    inverse_counts: Sequence[Array],
-    standard_errors: Array | float = 0.0,
-    rest: Array | Sequence[float] = (),
+    standard_errors: Array,
+    counts: Sequence[NDArray[np.int64]],
+    rest: Array,
 ) -> tuple[float, float]:
     """Log-probability of a union from chains of its events, and its standard error.
 
-    As `alternative.union.mean_share`, but with the draws of chains, which are not independent.
+    By `alternative.union.mean_share`. Draws of chains are not independent, so as many are taken as
+    are worth an independent one, evenly spaced.
 
     Parameters
     ----------
-    log_probabilities : array (event,)
-    inverse_counts : sequence of arrays (chain, draw), one an event
-        Of each draw of the event, one over the number of events that contain it.
-    standard_errors : array (event,)
-        Of the log-probabilities.
+    log_probabilities, standard_errors : arrays (event,)
+    counts : sequence of arrays (chain, draw), one an event
+        How many events contain each draw of the event.
     rest : array
         Log-probabilities of events without draws. They lie anywhere between wholly inside the
         others and wholly apart, so half of each counts, with the error of a uniform share.
     """
-    top = log_probabilities.max()
-    scale, left = np.exp(log_probabilities - top), np.exp(np.asarray(rest) - top)
-    means = np.array([share.mean() for share in inverse_counts])
-    errors = np.array([_error_of_mean(share) for share in inverse_counts])
-    total = float(np.sum(scale * means) + 0.5 * left.sum())
-    variance = np.sum(scale**2 * (errors**2 + (means * standard_errors) ** 2))
-    variance += np.sum(left**2) / 12.0
-    return float(top + np.log(total)), float(np.sqrt(variance)) / total
+    worth = [_effective(1.0 / count) for count in counts]
+    draws = int(np.min(worth / softmax(log_probabilities)))
+
+    def count(chosen: NDArray[np.int64]) -> Array:
+        return np.concatenate(
+            [
+                counts[event].ravel()[evenly(counts[event].size, number)]
+                for event, number in zip(*np.unique(chosen, return_counts=True), strict=True)
+            ]
+        )
+
+    share = mean_share(count, log_probabilities, np.random.default_rng(0), draws)
+    total = float(logsumexp(log_probabilities)) + np.log(share.value)
+    left = np.exp(rest - total)
+    parts = softmax(log_probabilities + np.log([np.mean(1.0 / one) for one in counts]))
+    errors = [share.standard_error / share.value, *(parts * standard_errors), *left / np.sqrt(12)]
+    scale = 1.0 + 0.5 * left.sum()
+    return float(total + np.log(scale)), float(np.linalg.norm(errors) / scale)
 
 
-def _error_of_mean(share: Array) -> float:
-    """Standard error of the mean of 1/N; without any overlap, of one that no draw has shown."""
-    unseen = 0.5 / share.size
-    if np.ptp(share) == 0:
-        return unseen
-    return float(np.hypot(array_stats.mcse(share, method="mean"), unseen))
+def _effective(values: Array) -> float:
+    """The number of independent draws that chains (chain, draw) are worth."""
+    if np.ptp(values) == 0:
+        return float(values.size)
+    return min(float(array_stats.ess(values, method="mean")), values.size)
 
 
-def _thin(task: Task, parts: list[tuple[Component, Array]], chain: int) -> tuple[Array, Any]:
+def evenly(length: int, number: int) -> NDArray[np.int64]:
+    """Indices of so many things out of a row of some length, evenly spaced."""
+    return (np.arange(number) * length) // max(number, 1)
+
+
+def _thin(
+    task: Task, parts: list[Component], counts: list[NDArray[np.int64]], chain: int
+) -> tuple[Array, NDArray[np.int64]]:
     """One chain: events picked by their probabilities, draws in their order, kept by 1/N."""
     rng = task.generator(60, chain)
-    logs = np.array([part.log_probability[chain] for part, _ in parts])
-    weights = np.exp(logs - logsumexp(logs))
-    length = parts[0][0].draws.shape[1]
+    weights = softmax([part.log_probability[chain] for part in parts])
+    length = parts[0].draws.shape[1]
     picked = rng.choice(len(parts), size=length, p=weights)
-    draws = np.empty((length, *parts[0][0].draws.shape[2:]))
+    draws = np.empty((length, *parts[0].draws.shape[2:]))
     share, events = np.empty(length), np.empty(length, dtype=np.int64)
-    for i, (part, inverse) in enumerate(parts):
+    for i, (part, count) in enumerate(zip(parts, counts, strict=True)):
         mine = np.flatnonzero(picked == i)
-        spread = (np.arange(mine.size) * length) // max(mine.size, 1)  # evenly over the event's own
-        draws[mine] = part.draws[chain, spread]
-        share[mine] = inverse[spread]
+        spread = evenly(length, mine.size)
+        draws[mine], share[mine] = part.draws[chain, spread], 1.0 / count[chain, spread]
         events[mine] = part.event
     keep = np.flatnonzero(rng.random(length) < share)[: task.draws]
     if keep.size < task.draws:
@@ -228,40 +219,3 @@ def _thin(task: Task, parts: list[tuple[Component, Array]], chain: int) -> tuple
             f"{task.draws} were asked for"
         )
     return draws[keep], events[keep]
-
-
-def _by_chain(parts: list[Component], inverse: list[Array], rest: Array) -> Array:
-    """Log-probability of the union from the draws of each chain alone."""
-    logs = [
-        part.log_probability + np.log(share.mean(axis=1))
-        for part, share in zip(parts, inverse, strict=True)
-    ]
-    left = np.broadcast_to((rest - np.log(2.0))[:, np.newaxis], (rest.size, logs[0].size))
-    return logsumexp(np.vstack([*logs, left]), axis=0)
-
-
-def _worst(parts: list[Component]) -> dict[str, float]:
-    figures: dict[str, float] = {}
-    if "divergences" in parts[0].figures:
-        figures["divergences"] = float(sum(part.figures["divergences"] for part in parts))
-    if "bfmi" in parts[0].figures:
-        figures["bfmi"] = min(part.figures["bfmi"] for part in parts)
-    return figures
-
-
-def _table(task: Task, parts: list[Component], inverse: list[Array]) -> xr.Dataset:
-    """What is known of each event that was sampled."""
-    names = [task.alternative.events.names[part.event] for part in parts]
-    rows: dict[str, Any] = {
-        "log_probability": [float(logsumexp(p.log_probability) - np.log(p.log_probability.size))
-                            for p in parts],
-        "standard_error": [part.standard_error for part in parts],
-        "mean_inverse_count": [float(share.mean()) for share in inverse],
-        "draws": [part.draws.shape[0] * part.draws.shape[1] for part in parts],
-    }  # fmt: skip
-    for name in parts[0].figures:
-        rows[name] = [part.figures[name] for part in parts]
-    return xr.Dataset(
-        {name: ("component", values) for name, values in rows.items()},
-        coords={"component": names},
-    )

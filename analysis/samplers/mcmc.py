@@ -1,4 +1,4 @@
-"""Markov chains on the hard and smooth forms: Slice, DEMetropolisZ, NUTS of PyMC and of nutpie."""
+"""Markov chains by PyMC's step methods and by nutpie, and on the hard and smooth forms."""
 
 import dataclasses
 import logging
@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import nutpie
@@ -25,73 +25,90 @@ KEPT = ("diverging", "energy", "tree_depth", "depth", "n_steps", "step_size", "a
         "nstep_out", "nstep_in", "event", "lp", "logp")  # fmt: skip
 
 
-def slice_hard(task: Task) -> Drawn:
-    """Slice sampling, one coordinate at a time."""
-    return _stepped(task, task.whitened("hard"), pm.Slice)
+class Run(NamedTuple):
+    """Chains: draws of the free variables, statistics, and the seconds of compilation."""
+
+    draws: xr.Dataset
+    statistics: xr.Dataset
+    compile_seconds: float
 
 
-def demetropolis_hard(task: Task) -> Drawn:
-    """Differential evolution from each chain's own past.
-
-    From such steps it seldom enters a region where it did not start, and chains that all lack one
-    agree with each other: of a region with 1.4 % of the probability, four chains of 10,000 draws
-    hold a tenth, at an R-hat of 1.003. The same sampler is right where there is one region.
-    """
-    return _stepped(task, task.whitened("hard"), pm.DEMetropolisZ)
+Chains = Callable[..., Run]  # takes task, model, starts, draws and stream
 
 
-def nuts_hard(task: Task) -> Drawn:
-    """PyMC's NUTS, which cannot see a wall."""
-    return _stepped(task, task.whitened("hard"), pm.NUTS, **task.options)
+def sample_hard(chains: Chains, task: Task) -> Drawn:
+    """Chains on the set as a wall, which NUTS cannot see."""
+    return _to_drawn(task, chains(task, task.whitened("hard"), task.starts()))
 
 
-def nuts_smooth(task: Task) -> Drawn:
-    """PyMC's NUTS on a blurred set."""
-    model, options = _smooth(task)
-    return _add_softness(task, _stepped(task, model, pm.NUTS, **options))
-
-
-def nutpie_hard(task: Task) -> Drawn:
-    """The NUTS of nutpie, which cannot see a wall."""
-    return _nutpie(task, task.whitened("hard"), task.options)
-
-
-def nutpie_smooth(task: Task) -> Drawn:
-    """The NUTS of nutpie on a blurred set."""
-    return _add_softness(task, _nutpie(task, *_smooth(task)))
-
-
-def _smooth(task: Task) -> tuple[pm.Model, dict[str, Any]]:
-    options = {"softness": SOFTNESS, **task.options}
-    return task.whitened("smooth", softness=options.pop("softness")), options
-
-
-def _add_softness(task: Task, drawn: Drawn) -> Drawn:
-    """With the softness beside the share of draws outside, which it decides."""
+def sample_smooth(chains: Chains, task: Task) -> Drawn:
+    """Chains on a blurred set; the softness decides which share of the draws is outside."""
     softness = float(task.options.get("softness", SOFTNESS))
-    return drawn._replace(attributes={**drawn.attributes, "softness": softness})
+    run = chains(task, task.whitened("smooth", softness=softness), task.starts())
+    return _to_drawn(task, run, softness=softness)
 
 
-def _stepped(task: Task, model: pm.Model, kind: Callable[..., Any], **options: Any) -> Drawn:
+def _to_drawn(task: Task, run: Run, **attributes: float) -> Drawn:
+    attributes |= {"compile_seconds": run.compile_seconds, **trajectory_figures(run.statistics)}
+    parameters = task.parameters(run.draws["whitened"].values)
+    return Drawn(parameters, tidy(run.statistics), attributes)
+
+
+def pymc_chains(
+    kind: Callable[..., Any],
+    task: Task,
+    model: pm.Model,
+    starts: Sequence[Array],
+    draws: int | None = None,
+    stream: int = 3,
+) -> Run:
+    """Chains of a step method of PyMC, one from each whitened start."""
     start = time.perf_counter()
-    step = step_method(model, kind, options)
+    step = step_method(model, kind, _nuts_options(task))
     making = time.perf_counter() - start
-    tree, compiling = sample(task, model, step, tune=task.tune, starts=task.starts())
-    whitened = tree["posterior"].to_dataset()["whitened"].values
-    statistics = tree["sample_stats"].to_dataset()
-    attributes = {"compile_seconds": making + compiling, **trajectory_figures(statistics)}
-    return Drawn(task.parameters(whitened), tidy(statistics), attributes)
+    tree, compiling = sample(
+        task, model, step, tune=task.tune, draws=draws, starts=starts, names=free_names(model),
+        stream=stream,
+    )  # fmt: skip
+    drawn, statistics = (tree[group].to_dataset() for group in ("posterior", "sample_stats"))
+    return Run(drawn, statistics, making + compiling)
 
 
-def _nutpie(task: Task, model: pm.Model, options: dict[str, Any]) -> Drawn:
-    start = time.perf_counter()
+def nutpie_chains(
+    task: Task,
+    model: pm.Model,
+    starts: Sequence[Array],
+    draws: int | None = None,
+    stream: int = 3,
+) -> Run:
+    """Chains of nutpie, one after the other: only so does each get a start of its own."""
+    began = time.perf_counter()
     compiled = nutpie_model(model)
-    compiling = time.perf_counter() - start
-    draws, statistics = nutpie_chains(
-        task, model, compiled, task.starts(), task.draws, 3, **options
+    compiling = time.perf_counter() - began
+    seeds = task.generator(stream).integers(2**31, size=task.chains).tolist()
+    settings = {"draws": draws or task.draws, "tune": max(task.tune, 1), "chains": 1, "cores": 1}
+    found = []
+    for start, seed in zip(starts, seeds, strict=True):
+        flat = np.ascontiguousarray(_flat(model, start), dtype=float)
+        own = dataclasses.replace(compiled, initial_point_func=lambda _, at=flat: at.copy())
+        try:
+            tree = nutpie.sample(
+                own, seed=seed, progress_bar=False, save_warmup=False, **settings,
+                **_nuts_options(task),
+            )  # fmt: skip
+        except RuntimeError as error:
+            raise SamplerError(f"nutpie: {str(error).splitlines()[0]}") from None
+        found.append(tree)
+    chain = xr.DataArray(np.arange(task.chains), dims="chain", name="chain")
+    drawn, statistics = (
+        xr.concat([tree[group].to_dataset().isel(chain=0, drop=True) for tree in found], chain)
+        for group in ("posterior", "sample_stats")
     )
-    attributes = {"compile_seconds": compiling, **trajectory_figures(statistics)}
-    return Drawn(task.parameters(draws["whitened"].values), tidy(statistics), attributes)
+    return Run(drawn, statistics, compiling)
+
+
+def _nuts_options(task: Task) -> dict[str, Any]:
+    return {name: value for name, value in task.options.items() if name == "target_accept"}
 
 
 def step_method(model: pm.Model, kind: Callable[..., Any], options: dict[str, Any]) -> Any:
@@ -113,9 +130,9 @@ def sample(
     step: Any,
     *,
     tune: int,
+    names: Sequence[str],
     draws: int | None = None,
     starts: Sequence[Array] | None = None,
-    names: Sequence[str] = ("whitened",),
     stream: int = 3,
 ) -> tuple[xr.DataTree, float]:
     """`pm.sample` with a given step, and the seconds that passed before the first draw."""
@@ -135,7 +152,7 @@ def sample(
         with model, light_functions(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = pm.sample(
-                task.draws if draws is None else draws, tune=tune, chains=task.chains,
+                draws or task.draws, tune=tune, chains=task.chains,
                 cores=min(task.cores, task.chains), step=step, initvals=initial, callback=note,
                 random_seed=seeds, progressbar=task.progress, quiet=True, var_names=list(names),
                 nuts_sampler="pymc", compute_convergence_checks=False,
@@ -199,35 +216,6 @@ def _flat(model: pm.Model, start: Array) -> Array:
     return np.concatenate([np.ravel(point[name]) for name in values])
 
 
-def nutpie_chains(
-    task: Task,
-    model: pm.Model,
-    compiled: Any,
-    starts: Sequence[Array],
-    draws: int,
-    stream: int,
-    **options: Any,
-) -> tuple[xr.Dataset, xr.Dataset]:
-    """Chains of nutpie, one after the other, for only so each gets a start of its own."""
-    seeds = task.generator(stream).integers(2**31, size=task.chains).tolist()
-    found = []
-    for start, seed in zip(starts, seeds, strict=True):
-        flat = np.ascontiguousarray(_flat(model, start), dtype=float)
-        own = dataclasses.replace(compiled, initial_point_func=lambda _, at=flat: at.copy())
-        settings = {"draws": draws, "tune": max(task.tune, 1), "chains": 1, "cores": 1, **options}
-        try:
-            tree = nutpie.sample(own, seed=seed, progress_bar=False, save_warmup=False, **settings)
-        except RuntimeError as error:
-            raise SamplerError(f"nutpie: {str(error).splitlines()[0]}") from None
-        found.append(tree)
-    chain = xr.DataArray(np.arange(task.chains), dims="chain", name="chain")
-    drawn, statistics = (
-        xr.concat([tree[group].to_dataset().isel(chain=0, drop=True) for tree in found], chain)
-        for group in ("posterior", "sample_stats")
-    )
-    return drawn, statistics
-
-
 def trajectory_figures(statistics: xr.Dataset) -> dict[str, float]:
     """Divergences and BFMI (the worst chain's), where there are trajectories."""
     figures = {}
@@ -240,12 +228,6 @@ def trajectory_figures(statistics: xr.Dataset) -> dict[str, float]:
 
 def tidy(statistics: xr.Dataset) -> xr.Dataset:
     """The statistics that netCDF can hold and that mean something to a reader."""
-    kept = [
-        name for name in KEPT if name in statistics and statistics[name].dims == ("chain", "draw")
-    ]
-    result = statistics[kept].copy()
-    for name in kept:
-        if result[name].dtype == bool:
-            result[name] = result[name].astype(np.int8)
-    result.attrs = {}
-    return result
+    names = [n for n in KEPT if n in statistics and statistics[n].dims == ("chain", "draw")]
+    kept = statistics[names].drop_attrs(deep=False)
+    return kept.map(lambda one: one.astype(np.int8) if one.dtype == bool else one, keep_attrs=True)

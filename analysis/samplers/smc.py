@@ -21,8 +21,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from bayes_feasible._check import Array
-from bayes_feasible.analysis.samplers import components as _components
-from bayes_feasible.analysis.samplers import mcmc
+from bayes_feasible.analysis.samplers import components, mcmc
 from bayes_feasible.analysis.samplers.tasks import Drawn, SamplerError, Task
 from bayes_feasible.models._interpreted import interpreted
 from bayes_feasible.models._kept import keep
@@ -116,8 +115,8 @@ def events(task: Task) -> Drawn:
     options = {"threshold": EVENT_THRESHOLD, "sharpness": SHARPNESS, **task.options}
     sharpness = options.pop("sharpness")
     expected = task.event_log_probabilities()
-    proposals = _components.proposals_needed(task, expected)
-    chosen = _components.sampled_events(expected)
+    proposals = components.proposals_needed(task, expected)
+    chosen = components.sampled_events(expected)
     kernel, compiling = _kernel(
         task, task.whitened("graded", chosen[0], sharpness=sharpness), options
     )
@@ -127,31 +126,31 @@ def events(task: Task) -> Drawn:
         runs = [_run(kernel, task.generator(200, event, chain)) for chain in range(task.chains)]
         parts.append(_event_component(task, event, runs, proposals))
         stages.append([len(run["beta"]) for run in runs])
-    drawn, totals = _components.combine(task, parts, np.delete(expected, chosen), compiling)
+    drawn, totals = components.combine(task, parts, np.delete(expected, chosen), compiling)
     assert drawn.components is not None
-    components = drawn.components.assign(stages=(("component", "chain"), np.array(stages)))
+    table = drawn.components.assign(stages=(("component", "chain"), np.array(stages)))
     attributes = {
         **drawn.attributes,
         **_over_runs(totals),
-        **_shared_error(components),
+        **_shared_error(table),
         **_settings(kernel, sharpness=sharpness),
     }
-    return drawn._replace(attributes=attributes, components=components)
+    return drawn._replace(attributes=attributes, components=table)
 
 
 def _settings(kernel: "_Kernel", **more: float) -> dict[str, float]:
     return {"particles": kernel.draws, "threshold": float(kernel.threshold), **more}
 
 
-def _shared_error(components: xr.Dataset) -> dict[str, float]:
+def _shared_error(table: xr.Dataset) -> dict[str, float]:
     """The error of the union: the mean of those of its events, each by its share.
 
     As if all events were off in the same direction: the bias of a finite population, which is the
     larger part of each one's error, does not average out over them.
     """
-    logs = components.log_probability + np.log(components.mean_inverse_count)
+    logs = table.log_probability + np.log(table.mean_inverse_count)
     share = np.exp(logs - logsumexp(logs))
-    return {"log_probability_standard_error": float((share * components.standard_error).sum())}
+    return {"log_probability_standard_error": float((share * table.standard_error).sum())}
 
 
 def _union(task: Task, model: pm.Model, options: dict[str, Any], **more: float) -> Drawn:
@@ -237,7 +236,7 @@ def _inside(parameters: Array, inside: Any, size: int, rng: np.random.Generator)
 
 def _event_component(
     task: Task, event: int, runs: list[dict[str, Any]], size: int
-) -> _components.Component:
+) -> components.Component:
     draws, logs = [], []
     for chain, run in enumerate(runs):
         parameters = task.parameters(run["particles"])
@@ -245,7 +244,7 @@ def _event_component(
         draws.append(_inside(parameters, inside, size, task.generator(220, event, chain)))
         logs.append(run["log_evidence"] + np.log(inside.mean()))
     error = _over_runs(np.array(logs))["log_probability_standard_error"]
-    return _components.Component(event, np.array(draws), np.array(logs), error, {})
+    return components.Component(event, np.array(draws), np.array(logs), error, {})
 
 
 def _over_runs(logs: Array) -> dict[str, float]:

@@ -10,7 +10,8 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import bayes_feasible
 from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.files.atomic import netcdf_bytes, write_bytes
+from bayes_feasible.simulation import pool
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -99,6 +101,18 @@ def read_dataset(content: bytes) -> "xr.Dataset":
         return dataset.load()
 
 
+def compute[T: Task](store: "Store", tasks: Sequence[T], executor: Any = False) -> Generator[T]:
+    """Give each task as soon as its result is in the store; those that are there come first.
+
+    Where the others run is up to the executor, as `pool.run` takes it.
+    """
+    yield from (task for task in tasks if task.key in store)
+    with closing(pool.run([t for t in tasks if t.key not in store], executor)) as results:
+        for task, result in results:
+            store.write(task.stem, task.key, task.record(result))
+            yield task
+
+
 class Store:
     """A folder of results, found by key.
 
@@ -142,10 +156,6 @@ class Store:
         write_bytes(path, content)
         self._found[key] = path
         return content
-
-    def keep(self, task: Task, result: Any) -> None:
-        """Add the result of a task."""
-        self.write(task.stem, task.key, task.record(result))
 
     def remove(self, keys: Iterable[str]) -> None:
         """Remove the files with these keys."""

@@ -27,7 +27,7 @@ from bayes_feasible.analysis.study import optimum
 from bayes_feasible.analysis.study.folder import FIGURES, StudyFolder
 from bayes_feasible.analysis.study.parts import Part, cut, from_bytes
 from bayes_feasible.analysis.study.specification import Checks, Specification, specified
-from bayes_feasible.analysis.study.store import digest, hash_bytes, key_of, read_dataset
+from bayes_feasible.analysis.study.store import compute, digest, hash_bytes, key_of, read_dataset
 from bayes_feasible.files.documents import to_document
 from bayes_feasible.files.lock import locked_folder
 from bayes_feasible.posterior import Posterior
@@ -213,11 +213,10 @@ def _compute(
     rounds = wanted.horizon * sum(part.size for part in missing)
     if dask is None or pool.local_workers(dask) is not None:
         _compile(wanted, {part.rule for part in missing}, show)
-    results = pool.run(missing, _executor(missing, rounds, workers, dask))
     total = wanted.horizon * wanted.replicates * len(wanted.rules)
-    with closing(results), _bar("study", total, "round", show, total - rounds) as bar:
-        for part, replicates in results:
-            folder.parts.keep(part, replicates)
+    done = compute(folder.parts, missing, _executor(missing, rounds, workers, dask))
+    with closing(done), _bar("study", total, "round", show, total - rounds) as bar:
+        for part in done:
             bar.update(wanted.horizon * part.size)
     return len(missing)
 

@@ -233,6 +233,8 @@ def _tell(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
 
 def _values(trial: "Trial", texts: Sequence[str]) -> tuple[float, Any]:
     """Reward and costs, given in order or by name."""
+    from bayes_feasible._check import unknown
+
     constraints = [str(name) for name in trial.problem.coords["constraint"].tolist()]
     in_order: list[float] = []
     by_name: dict[str, float] = {}
@@ -244,6 +246,9 @@ def _values(trial: "Trial", texts: Sequence[str]) -> tuple[float, Any]:
             raise ValueError(f"{name}: given twice")
         else:
             by_name[name] = _number(value, name)
+    for name in by_name:
+        if name not in ("reward", *constraints):
+            raise ValueError(f"{name}: {unknown('constraint', name, constraints)}")
     if "reward" in by_name:
         in_order.insert(0, by_name.pop("reward"))
     if not in_order:

@@ -46,9 +46,10 @@ class Rule(ABC):
         Only `Oracle` and `TopTwo(beta="optimal")` look at an Instance's truth.
     seed : int or SeedSequence
         The same seed and the same observations give the same arms.
-    recommendation : {"draw", "mean", "probable"}
-        What is recommended: the best feasible candidate of one posterior draw (as in the paper),
-        that of the posterior means, or the candidate most probably best.
+    recommendation : {"mean", "draw", "probable"}
+        What is recommended: the best feasible candidate of the posterior means, that of one
+        posterior draw (as in the paper: another one each time), or the candidate most probably
+        best.
 
     Attributes
     ----------
@@ -69,7 +70,7 @@ class Rule(ABC):
     _loop: ClassVar[Callable[..., int]]
 
     def __init__(
-        self, problem: Problem | Instance, seed: Any = 0, *, recommendation: str = "draw"
+        self, problem: Problem | Instance, seed: Any = 0, *, recommendation: str = "mean"
     ) -> None:
         if not isinstance(problem, Problem | Instance):
             raise ValueError(
@@ -161,13 +162,14 @@ class Rule(ABC):
         Examples
         --------
         >>> import bayes_feasible as bf
-        >>> rule = bf.Uniform(bf.Problem([[1, 0], [0, 1]]), seed=0, recommendation="mean")
+        >>> rule = bf.Uniform(bf.Problem([[1, 0], [0, 1]]), seed=0)
         >>> rule.tell([0, 1] * 50, [1.0, 0.2] * 50)
         >>> print(rule.recommend())
-        0; wrong with probability 3.7e-05, above all because: 1 better; then most likely 1
+        Recommended: 0. P(error) = 3.7e-05, most likely because candidate 1 is better.
         """
         choice = self._choice()
-        return recommend(self.posterior, None if choice < 0 else choice, self._recommend_rng)
+        # Its own generator: asked twice, a rule gives the same answer with the same error.
+        return recommend(self.posterior, None if choice < 0 else choice, np.random.default_rng(0))
 
     def _choice(self) -> int:
         """Index of the candidate to recommend, -1 for none."""

@@ -62,7 +62,7 @@ class BLFAIPS(Rule):
         exploration: float = 0.25,
         arm_norm: float | None = None,
         parameter_radius: Any = None,
-        recommendation: str = "draw",
+        recommendation: str = "mean",
     ) -> None:
         paper = isinstance(eta, str) and eta == "paper"
         self.eta = eta if paper else _check.positive("eta", eta)
@@ -134,7 +134,7 @@ class PEPS(BLFAIPS):
         exploration: float = 0.25,
         arm_norm: float | None = None,
         parameter_radius: Any = None,
-        recommendation: str = "draw",
+        recommendation: str = "mean",
     ) -> None:
         self.horizon = None
         if horizon is not None:
@@ -229,7 +229,7 @@ class TopTwo(Rule):
         beta: float | str = 0.5,
         select: str = "candidate",
         exploration: float = 0.5,
-        recommendation: str = "draw",
+        recommendation: str = "mean",
     ) -> None:
         if select not in ("candidate", "information"):
             raise ValueError(f"select: expected 'candidate' or 'information', got {select!r}")
@@ -282,7 +282,7 @@ class FixedAllocation(Rule):
         seed: Any = 0,
         *,
         allocation: Any = None,
-        recommendation: str = "draw",
+        recommendation: str = "mean",
     ) -> None:
         self.allocation_followed = allocation
         super().__init__(problem, seed, recommendation=recommendation)
@@ -306,7 +306,7 @@ class _OwnAllocation(FixedAllocation):
     """Pulls drawn from an allocation that follows from the arms."""
 
     def __init__(
-        self, problem: Problem | Instance, seed: Any = 0, *, recommendation: str = "draw"
+        self, problem: Problem | Instance, seed: Any = 0, *, recommendation: str = "mean"
     ) -> None:
         super().__init__(problem, seed, recommendation=recommendation)
 
@@ -411,7 +411,7 @@ class BestResponse(Rule):
         seed: Any = 0,
         *,
         exploration: float = 0.5,
-        recommendation: str = "draw",
+        recommendation: str = "mean",
     ) -> None:
         self.exploration = _check.positive("exploration", exploration)
         super().__init__(problem, seed, recommendation=recommendation)

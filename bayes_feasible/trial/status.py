@@ -13,7 +13,7 @@ from bayes_feasible.alternative.feasible import some_feasible
 from bayes_feasible.alternative.union import Union, event_array
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.rate.rate import plug_in_allocation
-from bayes_feasible.recommendation import Recommendation, _probability
+from bayes_feasible.recommendation import Recommendation, format_probability
 from bayes_feasible.trial.halving import pulls_to_halve
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Status:
         choice = self.recommendation
         logs, names = self.mistakes.values, self.mistakes.event.values
         ways = [
-            f"{names[i]} ({_probability(float(logs[i]))})"
+            f"{names[i]} ({format_probability(float(logs[i]))})"
             for i in np.argsort(-logs, kind="stable")[:MISTAKES]
             if logs[i] > -np.inf
         ]
@@ -144,11 +144,11 @@ class Status:
         if self.halving == 0:
             return "it cannot be wrong"
         if self.halving == np.inf:
-            text = "no number of pulls in the shares so far will do"
+            text = "with the current allocation, more pulls will not help"
         else:
-            text = f"about {_rounded(self.halving)} more pulls in the shares so far"
+            text = f"about {_rounded(self.halving)} more pulls with the current allocation"
         if self.halving_at_best is not None and self.halving_at_best < np.inf:
-            text += f", about {_rounded(self.halving_at_best)} in the best shares"
+            text += f", about {_rounded(self.halving_at_best)} with the optimal one"
         return text
 
     def _candidate_table(self) -> list[str]:
@@ -182,13 +182,11 @@ class Status:
         return [title, *_table(header, rows, len(order))]
 
     def _arm_table(self) -> list[str]:
-        pulls, pending = self.arms.pulls.values, self.arms.pending.values
-        if not pulls.any():
-            return []
+        pulls = self.arms.pulls.values
         order = np.argsort(-pulls, kind="stable")
-        order = order[(pulls + pending)[order] > 0]
+        total = max(int(pulls.sum()), 1)
         rows = [
-            [str(self.arms.arm.values[i]), str(pulls[i]), f"{pulls[i] / pulls.sum():.1%}"]
+            [str(self.arms.arm.values[i]), str(pulls[i]), f"{pulls[i] / total:.1%}"]
             for i in order[:SHOWN]
         ]
         return ["", "Pulls so far", *_table(["arm", "pulls", "share"], rows, len(order))]
@@ -294,7 +292,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], number: int) ->
 def _both(log_probability: float) -> str:
     if log_probability == -np.inf:
         return "probability 0"
-    return f"probability {_probability(log_probability)} (log {log_probability:.2f})"
+    return f"probability {format_probability(log_probability)} (log {log_probability:.2f})"
 
 
 def _spread(mean: float, deviation: float) -> str:
@@ -310,7 +308,7 @@ def _spread(mean: float, deviation: float) -> str:
 
 def _feasible(probability: float, log_infeasible: float) -> str:
     if probability > 0.9995:
-        return f"1 - {_probability(log_infeasible)}" if log_infeasible > -np.inf else "1"
+        return f"1 - {format_probability(log_infeasible)}" if log_infeasible > -np.inf else "1"
     return f"{probability:.3f}" if probability > 0.001 else f"{probability:.2g}"
 
 

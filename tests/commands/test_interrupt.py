@@ -179,7 +179,7 @@ from bayes_feasible.simulation.simulate import Environment
 instance = bf.instances.end_of_optimism()
 arms, thresholds = instance.problem.arms, instance.problem.thresholds
 bounded = bf.Problem(arms, thresholds, parameter_radius=2.0)
-rule = bf.LinearThompson(instance.problem, seed=0)
+rule = bf.LinearThompson(instance.problem, seed=0, recommendation="draw")
 world = Environment(instance, *np.random.SeedSequence(0).spawn(2))
 wrong, wrong_within = bf.Alternative(instance.problem, 0), bf.Alternative(bounded, 0)
 calls = {

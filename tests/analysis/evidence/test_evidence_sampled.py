@@ -18,7 +18,7 @@ from bayes_feasible import models
 from bayes_feasible._draws import stack_blocks
 from bayes_feasible.analysis.evidence import result, sampled
 from bayes_feasible.analysis.evidence.evidence import Refused, log_error
-from bayes_feasible.analysis.samplers import components
+from bayes_feasible.analysis.samplers import components, mcmc
 from bayes_feasible.analysis.samplers.bridge import EventMap, bridge
 from bayes_feasible.analysis.samplers.targets import target
 
@@ -99,12 +99,12 @@ def test_components_are_refused_where_their_chains_are_wrong(spoil, reason, gaus
     """Under the Gaussian model a component is a standard normal, so independent draws are right."""
     posterior, alternative = target("a", -40)
 
-    def independent(task, model, event, draws):
-        rng = np.random.default_rng([task.seed, event])
+    def independent(task, model, starts, draws, stream):
+        rng = np.random.default_rng([task.seed, stream - 100])
         dims = ("chain", "draw", "parameter", "axis")
         white = xr.Dataset({"whitened": (dims, rng.standard_normal((4, draws, 2, 2)))})
         statistics = xr.Dataset({"diverging": (dims[:2], np.zeros((4, draws)))})
-        return white, statistics, 0.0
+        return mcmc.Run(white, statistics, 0.0)
 
     class Spoilt(EventMap):
         """The draws in the event, with what is wrong added to them."""
@@ -122,7 +122,7 @@ def test_components_are_refused_where_their_chains_are_wrong(spoil, reason, gaus
             components.mcmc, "trajectory_figures",
             lambda _: {"divergences": float(statistics["diverging"].sum())},
         )  # fmt: skip
-    monkeypatch.setattr(components, "nutpie_event", independent)
+    monkeypatch.setattr(mcmc, "nutpie_chains", independent)
     models.set_data(gaussian, posterior)
     if reason is None:
         found = log_error(gaussian, alternative, "component", draws=4000)

@@ -5,41 +5,34 @@ import re
 import mpmath as mp
 import numpy as np
 import pytest
-import xarray as xr
 from helpers import (
     bare_numbers,
     closed_form,
     gaussian_draws,
     least_exponents,
     membership,
-    posterior_at,
     z_bound,
 )
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import integrate, optimize, special, stats
+from theory_helpers import ridged_exponent, seed_of
 
 import bayes_feasible as bf
 from bayes_feasible.analysis.paper import (
+    quote,
     runs,
     theory,
     theory_convergence,
     theory_decay,
     theory_events,
     theory_rate,
-    theory_regret,
     theory_tails,
-    theory_text,
 )
 from bayes_feasible.analysis.paper.theory_trace import watch
 from bayes_feasible.rate.rate import Rate
 
 SOLVER = 2e-8  # absolute; the cone solver stops at gaps of 1e-8
 VERDICTS = ("holds", "holds in part", "does not hold", "cannot be told")
-
-
-@pytest.fixture(scope="module")
-def optimism():
-    return bf.instances.end_of_optimism(0.1)
 
 
 @pytest.fixture(scope="module")
@@ -50,49 +43,45 @@ def ball():
     return instance
 
 
-def seed_of(replicate, seed=0):
-    return np.random.SeedSequence(seed).spawn(replicate + 1)[-1]
-
-
-def ridged_exponent(arms, counts, ridge, theta, best, radius=None):
-    """The least exponent a pull, by a cone solver; the ridge counts as pulls of the axes."""
-    extended = bf.Problem(np.vstack([arms, np.eye(2)]), 0.5, candidates=arms,
-                          parameter_radius=radius)  # fmt: skip
-    total = counts.sum() + 2 * ridge
-    shares = np.append(counts, [ridge, ridge]) / total
-    exponents = least_exponents(bf.Alternative(extended, best), theta, shares)
-    return exponents.min() * total / counts.sum()
-
-
 # Numbers as text
 
 
 def test_quoted_and_share():
     values = np.random.default_rng(0).standard_normal(50)
-    mean, error = theory_text.mean_and_error(values)
+    mean, error = quote.mean_and_error(values)
     assert_allclose(mean, values.mean())
     assert_allclose(error, stats.sem(values))
-    assert theory_text.quoted([1234.0, 1236.0]) == "1235.0 ± 1.0"
-    assert theory_text.quoted([2.0, 2.0]) == "2 ± 0"
+    assert quote.quoted([1234.0, 1236.0]) == "1235.0 ± 1.0"
+    assert quote.quoted([2.0, 2.0]) == "2 ± 0"
     for successes in (0, 3, 40):
         interval = stats.binomtest(successes, 40).proportion_ci(method="exact")
         expected = f"interval {interval.low:.3g} to {interval.high:.3g}"
-        assert expected in theory_text.share(successes, 40)
+        assert expected in quote.share(successes, 40)
 
 
 def test_a_quantile_has_an_interval():
     found = stats.quantile_test(np.arange(1.0, 301), q=0, p=0.95).confidence_interval(0.95)
     expected = f"(95 % interval {found.low:g} to {found.high:g})"
-    assert theory_text.quantile(np.arange(300, 0, -1), 0.95).endswith(expected)
-    assert theory_text.quantile(range(30), 0.95).endswith("to ∞)")
-    assert theory_text.quantile([0.25] * 100, 0.5, ".3f").startswith("0.250 (")
+    assert quote.quantile(np.arange(300, 0, -1), 0.95).endswith(expected)
+    assert quote.quantile(range(30), 0.95).endswith("to ∞)")
+    assert quote.quantile([0.25] * 100, 0.5, ".3f").startswith("0.250 (")
+    values = np.random.default_rng(1).standard_normal(100)
+    assert quote.compatible(values, 0.0)
+    assert not quote.compatible(values, 1.0)
+    times = np.array([10.0, 100.0, 1000.0])
+    assert_allclose(quote.power(times, np.array([7 * times**-0.3])), [0.3])
 
 
-def test_compatible():
+def test_the_largest_exceeds_the_quantile_it_names():
+    """Of uniform values the quantile of level p is p: coverage 95 %, false alarm 1e-4."""
     rng = np.random.default_rng(1)
-    values = rng.standard_normal(100)
-    assert theory_text.compatible(values, 0.0)
-    assert not theory_text.compatible(values, 1.0)
+    level = float(re.search(r"above the ([\d.]+) %", quote.largest(np.zeros(30)))[1]) / 100
+    largest = rng.random((4000, 30)).max(axis=1)
+    assert stats.binomtest(int((largest > level).sum()), 4000, 0.95).pvalue > 1e-4
+    # A control: of 20 values it does not cover so often.
+    fewer = rng.random((4000, 20)).max(axis=1)
+    assert stats.binomtest(int((fewer > level).sum()), 4000, 0.95).pvalue < 1e-4
+    assert quote.largest([1.0, 3.0, 2.0], ".1f").startswith("3.0 (largest of 3; ")
 
 
 # Theorems 4.1 and 4.2
@@ -109,11 +98,10 @@ def test_separation_is_the_least_distance(threshold):
     expected = least_exponents(alternative, theta, shares).min()
     found = theory_rate.separation(instance.problem, instance.best, theta, precision)
     assert_allclose(found / 2, expected, rtol=1e-5, atol=SOLVER)
-
-
-def test_separation_vanishes_inside_the_set(optimism):
-    theta = np.array([[1.0, 0.0], [0.6, 0.0]])  # the best costs 0.6 > 0.5
-    assert theory_rate.separation(optimism.problem, optimism.best, theta, np.eye(2)) == 0
+    if threshold == 0.5:  # 0 inside the set: the best costs more than 0.5
+        theta[1] *= 10 * np.sign(theta[1] @ arms[instance.best])
+        assert theta[1] @ arms[instance.best] > threshold
+        assert theory_rate.separation(instance.problem, instance.best, theta, precision) == 0
 
 
 def test_printed_exponents(optimism, ball):
@@ -127,12 +115,6 @@ def test_printed_exponents(optimism, ball):
             assert_allclose(found, expected, rtol=1e-5, atol=SOLVER)
             assert_allclose(found, bf.exponents(instance, shares).min(), rtol=1e-9)
             assert theory_rate.smallest_printed(instance, shares[np.newaxis], literal=True) == 0
-
-
-def test_printed_exponents_are_about_one_constraint():
-    instance = bf.Instance(bf.Problem(np.eye(2)), [1.0, 0.0])
-    with pytest.raises(ValueError, match="one constraint"):
-        theory_rate.printed_pieces(instance, np.array([[0.5, 0.5]]))
 
 
 def test_brute_force_needs_only_the_definition(ball):
@@ -191,10 +173,10 @@ def test_fixed_allocations_decay_at_their_exponents():
     assert_allclose(found.exact, found.exponent, rtol=1e-3)
     for name in allocations:
         ratio = (found.slope / found.exponent).sel(allocation=name)
-        assert theory_text.compatible(ratio, 1.0, len(allocations))
+        assert quote.compatible(ratio, 1.0, len(allocations))
         # A control: at the optimal rate, which is that of neither, they do not.
         too_fast = found.slope.sel(allocation=name) / bf.optimal_rate(instance).value
-        assert not theory_text.compatible(too_fast, 1.0, len(allocations))
+        assert not quote.compatible(too_fast, 1.0, len(allocations))
 
 
 def test_error_frequency_in_closed_form():
@@ -229,19 +211,15 @@ def test_a_long_run_splits_into_its_parts(optimism):
     assert_allclose(found.at_mean + found.polynomial, -found.log_error)
 
 
-def test_power():
-    times = np.array([10.0, 100.0, 1000.0])
-    assert_allclose(theory_text.power(times, np.array([7 * times**-0.3])), [0.3])
-
-
-def doubled(value):
-    return 2 * value
+def first_number(seed):
+    return int(seed.generate_state(1)[0])
 
 
 @pytest.mark.slow
-def test_parallel_keeps_the_order():
-    assert runs.run_all(doubled, [1, 2, 3], 10**9) == [2, 4, 6]
-    assert runs.run_all(doubled, [1, 2, 3], 1) == [2, 4, 6]
+def test_repeated_runs_have_their_own_seeds_wherever_they_run():
+    expected = [first_number(seed) for seed in np.random.SeedSequence([3, 2]).spawn(3)]
+    for horizon in (1, 10**9):
+        assert runs.repeat(first_number, [3, 2], 3, horizon) == expected
 
 
 # Lemmas B.1 to B.5 and G.3
@@ -410,13 +388,9 @@ def test_good_events_by_loops(optimism, short_run):
     assert int(found["explored"]) == failed + 1
 
 
-def test_settled():
-    assert theory_events.settle(np.array([True, True])) == 1
-    assert theory_events.settle(np.array([False, True, False, True])) == 4
-    assert theory_events.settle(np.array([True, False])) == 3
-
-
 def test_horizons():
+    for holds, first in (([True, True], 1), ([False, True, False, True], 4), ([True, False], 3)):
+        assert theory_events.settle(np.array(holds)) == first
     assert_allclose(theory_events.first_horizon(lambda delta, time: 1000.0), 1000.0)
     # T > (log T²)²: the largest root of T = 4 log² T
     root = optimize.brentq(lambda t: t - 4 * np.log(t) ** 2, 50, 1e4)
@@ -474,154 +448,6 @@ def test_likelihood_remainder_is_the_supremum(optimism):
         assert found["printed"][i] > 3.0
 
 
-# Lemmas F.1 to F.9
-
-
-@pytest.fixture(scope="module")
-def watched(optimism):
-    return watch(optimism, [100, 1000, 5000], seed_of(4))
-
-
-def test_how_fast_a_root_mean_square_falls():
-    times, size = np.array([10.0, 100.0, 1000.0]), np.array([1.0, 2.0, 3.0, 4.0])
-    same_shape = size[:, np.newaxis] * times**-0.7
-    assert theory_regret.falling_speed(times, same_shape).startswith("0.7 ± ")
-    # With one row the speed is its own slope, so leaving out each of two gives the two slopes.
-    two = np.array([times**-0.4, times**-0.6])
-    expected = abs(0.6 - 0.4) / 2
-    assert theory_regret.falling_speed(times, two).endswith(f"± {expected:.2f}")
-    assert not theory_regret.falling_speed(times, two[::-1] ** 2).endswith(f"± {expected:.2f}")
-
-
-def test_regret_terms_add_up(optimism, watched):
-    found = theory_regret.regret_terms(optimism, watched)
-    time = watched.time.values
-    theta = theory_rate.parameters(optimism)
-    arms = optimism.problem.arms
-    for i, length in enumerate(time):
-        counts = np.bincount(watched.pulled.values[:length], minlength=5)
-        infimum = 2 * ridged_exponent(arms, counts, 1, theta, optimism.best)
-        gap = watched.about_truth.values[i].max() / length - infimum
-        assert_allclose(found.total[i], gap, rtol=1e-4)
-        assert_allclose(found.shortfall[i], 2 * bf.optimal_rate(optimism).value - infimum,
-                        atol=1e-4 * infimum)  # fmt: skip
-    assert_allclose(found.F21 + found.F22 + found.F23, found.F2)
-    assert np.all(found.regret <= found.tight)
-    assert np.all(found.tight <= found.bound)
-
-
-def test_regret_terms_vanish(optimism):
-    """Each is a mean over rounds that falls nearly as 1/t; the control: the sums do not fall."""
-    found = theory_regret.regret_over_time(optimism, (100, 1000, 10_000), 6, 0)
-    assert np.all(np.isfinite(found.to_array()))
-
-    def falls(terms):
-        sizes = np.sqrt((terms**2).mean("replicate").values)
-        return bool(np.all(sizes[1:] < sizes[:-1] / 3))
-
-    for name in ("F1", "F2", "F5", "total"):
-        assert falls(found[name]), name
-        assert not falls(found[name] * found.time), name
-
-
-def test_what_falls_and_what_does_not():
-    """Over 200 sets of made-up terms; 3 standard errors on 15 degrees of freedom: 0.0045."""
-    rng = np.random.default_rng(0)
-    size = np.exp(rng.standard_normal((200, 16, 2)))
-    fell = {
-        last: sum(
-            theory_regret.shrinks(xr.DataArray(one * [1.0, last], dims=("replicate", "time")))
-            for one in size
-        )
-        for last in (1.0, 0.1)
-    }
-    assert fell[1.0] <= stats.binom.isf(1e-4, 200, 0.0045)
-    assert fell[0.1] >= 190
-
-
-def test_the_largest_exceeds_the_quantile_it_names():
-    """Of uniform values the quantile of level p is p: coverage 95 %, false alarm 1e-4."""
-    rng = np.random.default_rng(1)
-    level = float(re.search(r"above the ([\d.]+) %", theory_text.largest(np.zeros(30)))[1]) / 100
-    largest = rng.random((4000, 30)).max(axis=1)
-    assert stats.binomtest(int((largest > level).sum()), 4000, 0.95).pvalue > 1e-4
-    # A control: of 20 values it does not cover so often.
-    fewer = rng.random((4000, 20)).max(axis=1)
-    assert stats.binomtest(int((fewer > level).sum()), 4000, 0.95).pvalue < 1e-4
-    assert theory_text.largest([1.0, 3.0, 2.0], ".1f").startswith("3.0 (largest of 3; ")
-
-
-def test_gain_bound(optimism):
-    longest = np.hypot(1.2, 1.2)
-    beta = 1 + np.sqrt(2 * np.log(1000**2) + 2 * np.log1p(1000 * longest**2 / 2))
-    expected = 2 * (longest * 1 + (longest + longest * beta)) ** 2
-    assert_allclose(theory_regret.gain_bound(optimism, 1000), expected)
-
-
-def test_the_printed_recursion_is_frozen():
-    losses = np.random.default_rng(0).random((500, 4))
-    losses[0] = [0.4, 0.1, 0.3, 0.2]
-    losses[1:, 3] -= 0.5  # by far the best from then on
-    weights = theory_regret.literal_hedge(losses)
-    assert_array_equal(weights[0], np.full(4, 0.25))
-    assert_array_equal(weights[1:], np.tile([0.0, 1.0, 0.0, 0.0], (499, 1)))
-    regret, bound = theory_regret.regret_and_bound(losses, weights)
-    assert regret > 0.4 * 499
-    spread = np.ptp(losses, axis=1).max()
-    expected = spread * (2 * np.sqrt(500 * np.log(4)) + 16 / 3 * np.log(4) + 2)
-    assert_allclose(bound, expected)
-    cumulative = theory_regret.regret_and_bound(losses, theory_regret.adahedge_weights(losses))
-    assert cumulative[0] < 0.2 * regret
-
-
-def test_the_printed_recursion_with_tied_leaders_keeps_them():
-    """Ties leave several experts in play, between which the recursion then learns."""
-    losses = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, -5.0], [0.0, 1.0, -5.0]])
-    weights = theory_regret.literal_hedge(losses)
-    assert_array_equal(weights[1], [0.5, 0.5, 0.0])
-    rate = np.log(3) / (1 / 3)
-    expected = np.array([1.0, np.exp(-rate), 0.0])
-    assert_allclose(weights[2], expected / expected.sum())
-
-
-def test_stationary_losses_are_those_of_the_alternatives(optimism):
-    losses = theory_regret.stationary_losses(optimism, 4000, 3)
-    counts = np.floor(optimism.problem.design * 2000 + 0.5).astype(int)
-    posterior = posterior_at(optimism.problem, *theory_rate.parameters(optimism), counts)
-    alternative = bf.Alternative(optimism.problem, optimism.best)
-    plain = gaussian_draws(posterior, 400_000, seed=2)
-    inside = plain[membership(alternative, plain).any(axis=1)]
-    off = inside - theory_rate.parameters(optimism)
-    gains = np.sum((off @ optimism.problem.arms.T) ** 2, axis=1)
-    error = np.sqrt(gains.var(axis=0) / len(gains) + losses.var(axis=0) / len(losses))
-    score = (losses.mean(axis=0) + gains.mean(axis=0)) / error
-    assert np.abs(score).max() < z_bound(5, 1e-4)
-    # A control: draws that need not be in the set.
-    every = np.sum(((plain - theory_rate.parameters(optimism)) @ optimism.problem.arms.T) ** 2, 1)
-    wrong = (losses.mean(axis=0) + every.mean(axis=0)) / error
-    assert np.abs(wrong).max() > z_bound(5, 1e-4)
-
-
-def test_jensen_loss_is_half_a_variance(optimism):
-    """Far from the start Γ_1 is small, and log E exp(-Γ_1) + E Γ_1 is half its variance."""
-    found = theory_regret.jensen_loss(optimism, (3000,), 100_000, 0)
-    shares = bf.optimal_rate(optimism).allocation.values
-    counts = np.round(3000 * shares).astype(int)
-    posterior = posterior_at(optimism.problem, *theory_rate.parameters(optimism), counts)
-    scale = 8 * 1.2**2 * 2
-    plain = gaussian_draws(posterior, 400_000, seed=3, scale=scale)
-    alternative = bf.Alternative(optimism.problem, optimism.best)
-    inside = plain[membership(alternative, plain).any(axis=1)]
-    off = inside - theory_rate.parameters(optimism)
-    gains = np.sum((off @ optimism.problem.arms.T) ** 2, axis=1) / scale
-    assert_allclose(found.loss[0], shares @ gains.var(axis=0) / 2, rtol=0.1)
-    # A control: draws that need not be in the set have another variance.
-    off = plain - theory_rate.parameters(optimism)
-    every = np.sum((off @ optimism.problem.arms.T) ** 2, axis=1) / scale
-    assert not np.allclose(found.loss[0], shares @ every.var(axis=0) / 2, rtol=0.1)
-    assert float(found.loss[0]) > 10 * float(found.standard_error[0])
-
-
 # The table
 
 
@@ -656,11 +482,6 @@ def test_the_command_prints_the_claims(capsys):
     printed = capsys.readouterr().out
     assert "Lemma B.1" in printed
     assert "holds" in printed
-
-
-def test_unknown_piece(capsys):
-    with pytest.raises(ValueError, match=r"piece: expected one of .* got 'nothing'"):
-        theory.prove(True, 0, "nothing")
     with pytest.raises(SystemExit):
         theory.main(["nothing"])
-    assert "nothing" in capsys.readouterr().err
+    assert "piece: expected one of" in capsys.readouterr().err

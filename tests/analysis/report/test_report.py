@@ -7,17 +7,12 @@ import shutil
 from hashlib import sha256
 from html.parser import HTMLParser
 
-import numpy as np
 import pytest
-import xarray as xr
-from error_curves import results
 
-import bayes_feasible as bf
 from bayes_feasible import cli
 from bayes_feasible.analysis.report import figures, geometry, report, style
 from bayes_feasible.analysis.study import convergence
 
-TIMES = [10, 30, 100, 300, 1000, 3000, 10_000]
 VOID = {"meta", "link", "img", "br"}
 
 
@@ -51,25 +46,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def made():
-    instance = bf.instances.end_of_optimism(0.3)
-    shares = bf.optimal_rate(instance).allocation.values
-    rules = {"Oracle": shares / shares.sum(), "Uniform <b>": np.full(5, 0.2)}
-    data = results(instance, rules, TIMES, 12)
-    summary = convergence.summarise(data, instance, regression=False, progress=False)
-    draws = np.random.default_rng(0).normal([[[1.0]], [[0.4]]], 0.02, (2, 4, 100))
-    summary = summary.assign(rate_draws=(("rule", "chain", "draw"), draws))
-    summary = summary.assign(
-        rhat=("rule", [1.001, 1.2]), ess_bulk=("rule", [2000.0, 90.0]),
-        ess_tail=("rule", [1500.0, 80.0]), divergences=("rule", [0.0, 5.0]),
-        mcse=("rule", [1e-4, 1e-2]), trouble=("rule", ["", "R-hat 1.200 is above 1.01"]),
-    )  # fmt: skip
-    return instance, data, summary.assign_attrs(method="regression")
-
-
-@pytest.fixture(scope="module")
-def original(made, tmp_path_factory):
-    instance, data, summary = made
+def original(instance, data, summary, tmp_path_factory):
     path = tmp_path_factory.mktemp("original")
     (path / "figures").mkdir()
     data.to_netcdf(path / "results.nc", engine="h5netcdf")
@@ -156,8 +133,7 @@ def test_every_wide_table_scrolls_by_itself(page):
     assert "width=device-width" in viewport["content"]
 
 
-def test_an_undecided_rule_says_first_what_it_needs(made, folder):
-    instance, data, _ = made
+def test_an_undecided_rule_says_first_what_it_needs(instance, data, folder):
     short = data.isel(time=slice(0, 4))
     summary = convergence.summarise(short, instance, regression=False, progress=False)
     page, one = render(folder, summary), summary.sel(rule="Oracle")
@@ -168,8 +144,7 @@ def test_an_undecided_rule_says_first_what_it_needs(made, folder):
     assert "Undecided: neither holds yet; about T pulls would tell." in page.text
 
 
-def test_numbers_are_those_of_the_summary(page, made):
-    summary = made[2]
+def test_numbers_are_those_of_the_summary(page, summary):
     text = page.text
     for rule in summary.rule.values:
         one = summary.sel(rule=rule)
@@ -199,8 +174,8 @@ def test_changed_and_missing_files_are_said(folder):
     assert "Missing: results.nc." in page.text
 
 
-def test_a_fault_and_few_replicates_are_warned_of(made, folder):
-    summary = made[2].assign_attrs(replicates=3, method="last decade")
+def test_a_fault_and_few_replicates_are_warned_of(summary, folder):
+    summary = summary.assign_attrs(replicates=3, method="last decade")
     summary["verdict"] = ("rule", ["fault", "below"])
     summary["explanation"] = ("rule", ["above what any rule can reach", "slow"])
     text = render(folder, summary).text
@@ -209,32 +184,20 @@ def test_a_fault_and_few_replicates_are_warned_of(made, folder):
     assert "There is no regression" in text
 
 
-def test_samplers_are_shown_with_their_reasons(folder):
-    dims = ("time", "sampler")
-    board = xr.Dataset(
-        {
-            "verdict": (dims, [["trusted", "condemned", "failed"]]),
-            "reason": (dims, [["all is well", "3900 draws diverged", "no memory"]]),
-            "rhat": (dims, [[1.0, 1.6, np.nan]]),
-            "ess_bulk": (dims, [[4000.0, 5.0, np.nan]]),
-            "ess_tail": (dims, [[3000.0, 4.0, np.nan]]),
-            "outside": (dims, [[0.0, np.nan, np.nan]]),
-        },
-        coords={"time": [1000], "sampler": ["exact", "nuts-hard", "smc"]},
-    )
+def test_samplers_are_shown_with_their_reasons(board, folder):
     board.to_netcdf(folder / "scoreboard.nc", engine="h5netcdf")
     style.save(figures.scoreboard(board.sel(time=1000)), folder / "figures" / "scoreboard_1000")
     page = Page(report.render(folder))
     assert "Samplers of the alternative set after 1,000 pulls" in page.text
     assert "3900 draws diverged" in page.text
-    bad = "nuts-hard (condemned), smc (failed)."
+    bad = "slice (condemned), smc (failed)."
     assert f"Samplers that do not pass after 1,000 pulls: {bad}" in page.text
-    scores = "exact trusted, 4,000; nuts-hard condemned, 5; smc failed, -."
+    scores = "exact trusted, 3,000; slice condemned, 6; smc failed, -."
     assert f"after 1,000 pulls: {scores}" in page.all("img")[-1]["alt"]
 
 
-def test_a_fit_that_overshoots_is_not_taken_for_a_rule_that_beats_the_optimum(made, folder):
-    summary = made[2].copy()
+def test_a_fit_that_overshoots_is_not_taken_for_a_rule_that_beats_the_optimum(summary, folder):
+    summary = summary.copy()
     summary["verdict"] = ("rule", ["undecided", "below"])
     summary["relative_rate"] = ("rule", [1.044, 0.4])
     summary["relative_lower"] = ("rule", [1.017, 0.3])
@@ -245,8 +208,8 @@ def test_a_fit_that_overshoots_is_not_taken_for_a_rule_that_beats_the_optimum(ma
     assert "0.3000 to 0.5000 †" not in text
 
 
-def test_a_bare_folder_will_do(made, tmp_path):
-    made[2].to_netcdf(tmp_path / "summary.nc", engine="h5netcdf")
+def test_a_bare_folder_will_do(summary, tmp_path):
+    summary.to_netcdf(tmp_path / "summary.nc", engine="h5netcdf")
     page = Page(report.write(tmp_path).read_text(encoding="utf-8"))
     assert report.render(tmp_path).encode() == (tmp_path / "report.html").read_bytes()
     assert "Study: Oracle, Uniform <b>" in page.text
@@ -260,14 +223,9 @@ def test_command(capsys, folder, tmp_path):
     assert cli.main(["report", str(folder), "--out", str(out), "--quiet"]) == 0
     assert capsys.readouterr().out == ""
     assert out.exists()
-
-
-@pytest.mark.parametrize("make", [False, True])
-def test_a_folder_without_a_study_is_refused(capsys, tmp_path, make):
-    path = tmp_path / "empty"
-    if make:
-        path.mkdir()
-    assert cli.main(["report", str(path)]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith(f"bayes-feasible report: {path}: no s")
-    assert err.count("\n") == 1
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "empty", tmp_path / "nowhere"):
+        assert cli.main(["report", str(path)]) == 2
+        err = capsys.readouterr().err
+        assert err.startswith(f"bayes-feasible report: {path}: no s")
+        assert err.count("\n") == 1

@@ -231,7 +231,9 @@ def test_events_that_overlap_are_put_together_to_the_union():
     assert drawn.parameters.shape[:2] == (chains, size)
     assert same_law(alternative, left, every[inside], FALSE_ALARM)
     with pytest.MonkeyPatch.context() as patch:  # as if events did not overlap
-        patch.setattr(_components, "inverse_counts", lambda _, part: np.ones(part.draws.shape[:2]))
+        patch.setattr(
+            _components, "count_events", lambda _, part: np.ones(part.draws.shape[:2], int)
+        )
         wrong = _components.combine(task, parts, np.delete(logs, chosen), 0.0)[0]
     wrong_draws = wrong.parameters.reshape(left.shape)
     assert not same_law(alternative, wrong_draws, every[inside], FALSE_ALARM)

@@ -10,7 +10,13 @@ import pytest
 
 import bayes_feasible as bf
 from bayes_feasible.analysis.study import specification
-from bayes_feasible.analysis.study.specification import RuleChoice, digest, parse, read
+from bayes_feasible.analysis.study.specification import (
+    RuleChoice,
+    digest,
+    known_samplers,
+    parse,
+    read,
+)
 
 SMALL = {
     "instance": {"name": "end_of_optimism", "alpha": 0.2},
@@ -20,6 +26,10 @@ SMALL = {
 }
 
 
+TIED = {"arms": [[1, 0], [0, 1]], "theta_reward": [1, 1]}
+CHECK = {"checkpoints": [10]}
+
+
 def changed(**changes):
     return copy.deepcopy(SMALL) | changes
 
@@ -27,26 +37,26 @@ def changed(**changes):
 def test_what_is_left_out_has_a_default():
     small = parse(SMALL)
     assert small.instance.problem == bf.instances.end_of_optimism(0.2).problem
-    assert small.rules == (
-        RuleChoice("Oracle", "Oracle"),
-        RuleChoice("fast", "BLFAIPS", {"eta": 1}),
-    )
+    fast = RuleChoice("fast", "BLFAIPS", {"eta": 1})
+    assert small.rules == (RuleChoice("Oracle", "Oracle"), fast)
+    assert fast.maker(small.instance.problem, seed=1).eta == 1.0
     assert (small.horizon, small.replicates, small.seed) == (100, 2, 0)
     simulated = bf.simulate(small.instance, {"u": bf.Uniform}, 100, 1, executor=False)
     assert small.checkpoints == (10, 20, 50, 100) == tuple(simulated.time.values)
     assert small.checks is None
+    checks, quick = parse(changed(checks={"checkpoints": [50]})).checks, known_samplers()[1]
+    assert (checks.samplers, checks.rule, checks.draws, checks.chains) == (quick, "Oracle", 1000, 4)
 
 
-def test_rules_may_be_a_list_of_names():
-    listed = parse(changed(rules=["Uniform", "TopTwo"]))
-    assert listed.hash == parse(changed(rules={"Uniform": {}, "TopTwo": {"kind": "TopTwo"}})).hash
-
-
-def test_a_maker_gives_the_rule_with_its_options():
-    maker = parse(SMALL).rules[1].maker
-    rule = maker(bf.instances.end_of_optimism(0.2).problem, seed=1)
-    assert isinstance(rule, bf.BLFAIPS)
-    assert rule.eta == 1.0
+def test_the_default_study():
+    found = specification.default()
+    assert found.horizon == 100_000
+    kinds = {rule.kind for rule in found.rules}
+    assert kinds == {"Oracle", "BestResponse", "BLFAIPS", "TopTwo", "LinearThompson", "Uniform"}
+    etas = {rule.options.get("eta") for rule in found.rules if rule.kind == "BLFAIPS"}
+    assert etas == {1.0, "paper"}
+    assert bf.optimal_rate(found.instance).value == pytest.approx(0.00861884, abs=6e-9)
+    assert set(found.checks.checkpoints) <= set(found.checkpoints)
 
 
 def test_an_instance_comes_from_a_file_beside_the_specification(tmp_path, monkeypatch):
@@ -67,11 +77,6 @@ def test_an_instance_comes_from_a_file_beside_the_specification(tmp_path, monkey
     json.loads(json.dumps(found.meaning(), allow_nan=False))
 
 
-def test_an_instance_may_be_given_as_it_is():
-    instance = bf.instances.end_of_optimism(0.2)
-    assert parse(changed(instance=instance)).hash == parse(SMALL).hash
-
-
 def test_the_written_specification_is_the_same_study():
     for document in (SMALL, changed(title="x", seed=2**70, checkpoints=[3, 9])):
         found = parse(document)
@@ -88,8 +93,13 @@ def test_the_hash_is_of_the_meaning_and_of_nothing_else():
         changed(checkpoints=[10, 20, 50, 100]),
         changed(rules={"Oracle": {}, "fast": {"eta": 1.0, "kind": "BLFAIPS"}}),
         dict(reversed(SMALL.items())),
+        changed(instance=bf.instances.end_of_optimism(0.2)),
     ]
     assert len({parse(document).hash for document in same}) == 1
+    listed = changed(rules=["Uniform", "TopTwo"])
+    assert parse(listed).hash == parse(changed(rules={"Uniform": {}, "TopTwo": {}})).hash
+    pairs = [("a", 1), ("b", 2), ("c", 3)]  # the order of arms counts
+    assert len({digest(dict(order)) for order in itertools.permutations(pairs)}) == 6
     different = [
         SMALL,
         changed(seed=1),
@@ -100,88 +110,44 @@ def test_the_hash_is_of_the_meaning_and_of_nothing_else():
         changed(rules={"Oracle": {}, "fast": {"kind": "BLFAIPS", "eta": 2}}),
         changed(rules={"Oracle": {}, "quick": {"kind": "BLFAIPS", "eta": 1}}),
         changed(rules={"fast": {"kind": "BLFAIPS", "eta": 1}, "Oracle": {}}),
-        changed(checks={"checkpoints": [10], "samplers": [specification.known_samplers()[0][0]]}),
+        changed(checks={"checkpoints": [10], "samplers": [known_samplers()[0][0]]}),
     ]
     assert len({parse(document).hash for document in different}) == len(different)
-
-
-def test_the_order_of_arms_is_part_of_the_digest():
-    pairs = [("a", 1), ("b", 2), ("c", 3)]
-    assert len({digest(dict(order)) for order in itertools.permutations(pairs)}) == 6
-
-
-def test_the_default_study():
-    found = specification.default()
-    assert found.horizon == 100_000
-    kinds = {rule.kind for rule in found.rules}
-    assert kinds == {"Oracle", "BestResponse", "BLFAIPS", "TopTwo", "LinearThompson", "Uniform"}
-    assert {rule.options.get("eta") for rule in found.rules if rule.kind == "BLFAIPS"} == {
-        1.0,
-        "paper",
-    }
-    assert bf.optimal_rate(found.instance).value == pytest.approx(0.00861884, abs=6e-9)
-    assert found.checks.checkpoints
-    assert set(found.checks.checkpoints) <= set(found.checkpoints)
-
-
-def test_checks_have_defaults():
-    known, quick = specification.known_samplers()
-    assert set(quick) <= set(known)
-    checks = parse(changed(checks={"checkpoints": [50]})).checks
-    assert checks.samplers == quick
-    assert checks.rule == "Oracle"
-    assert (checks.draws, checks.chains) == (1000, 4)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"horizn": 5}, "unknown key 'horizn'; did you mean 'horizon'?"),
-        ({"zzz": 5}, "unknown key 'zzz'; expected one of title, instance, rules, horizon"),
         ({"title": 3}, "title: expected a text, got 3"),
         ({"horizon": 0}, "horizon: expected at least 1, got 0"),
         ({"replicates": "many"}, "replicates: expected a whole number, got 'many'"),
         ({"seed": -1}, "seed: expected at least 0, got -1"),
         ({"checkpoints": [5, 500]}, "checkpoints: expected rising numbers from 1 to the horizon"),
-        ({"instance": "end_of_optimism"}, "instance: expected a table with name or file"),
+        ({"instance": "soare"}, "instance: expected a table with name or file"),
         ({"instance": {}}, "instance: expected name, file or arms"),
-        (
-            {"instance": {"name": "end_of_optimism", "alfa": 0.1}},
-            "instance: end_of_optimism: unknown parameter 'alfa'; did you mean 'alpha'?",
-        ),
+        ({"instance": {"name": "soare", "dd": 1}}, "instance: soare: unknown parameter 'dd'"),
         ({"instance": {"file": "nowhere.toml"}}, "nowhere.toml: no such file"),
         ({"instance": {"file": 3}}, "instance: file: expected a path, got 3"),
-        ({"instance": {"file": "a.toml", "alpha": 1}}, "instance: unknown key 'alpha'"),
         ({"instance": {"nmae": "soare"}}, "instance: unknown key 'nmae'; did you mean 'name'?"),
         ({"instance": {"arms": [[1, 0], [0, 1]]}}, "instance: the true parameters are needed"),
-        (
-            {"instance": {"arms": [[1, 0], [0, 1]], "theta_reward": [1, 1]}},
-            "instance: the optimal rate is 0",
-        ),
+        ({"instance": TIED}, "instance: the optimal rate is 0"),
         ({"rules": {}}, "rules: expected a table for each rule, at least one"),
         ({"rules": ["Uniform", "Uniform"]}, "rules: expected distinct names"),
         ({"rules": {"blfaips": {}}}, "rules: unknown rule 'blfaips'; did you mean 'BLFAIPS'?"),
-        ({"rules": {"a": {"kind": "Topptwo"}}}, "rules.a: kind: unknown rule 'Topptwo'; did you"),
         ({"rules": {"a": 3}}, "rules.a: expected a table of options, got 3"),
         ({"rules": {"a\nb": {"kind": "Uniform"}}}, "rules: expected a name that can be printed"),
-        (
-            {"rules": {"BLFAIPS": {"eat": 1}}},
-            "rules.BLFAIPS: unknown option of BLFAIPS 'eat'; did you mean 'eta'?",
-        ),
+        ({"rules": {"BLFAIPS": {"eat": 1}}}, "rules.BLFAIPS: unknown option of BLFAIPS 'eat'"),
         ({"rules": {"Uniform": {"seed": 1}}}, "rules.Uniform: unknown option of Uniform 'seed'"),
         ({"rules": {"BLFAIPS": {"eta": -1}}}, "rules: 'BLFAIPS' cannot be made: eta: expected a"),
         ({"checks": 3}, "checks: expected a table, got 3"),
         ({"checks": {}}, "checks: checkpoints: missing"),
-        ({"checks": {"checkpoints": [11]}}, "checks: checkpoints: 11 is none of the study's, 10,"),
-        ({"checks": {"checkpoints": 10}}, "checks: checkpoints: expected a list"),
-        (
-            {"checks": {"checkpoints": [10], "rule": "oracle"}},
-            "checks: unknown rule 'oracle'; did you mean 'Oracle'?",
-        ),
-        ({"checks": {"checkpoints": [10], "samplers": []}}, "checks: samplers: expected a list"),
-        ({"checks": {"checkpoints": [10], "samplers": ["qqqq"]}}, "unknown sampler 'qqqq'"),
-        ({"checks": {"checkpoints": [10], "draws": 0}}, "checks: draws: expected at least 1"),
-        ({"checks": {"checkpoints": [10], "chains": 1}}, "checks: chains: expected at least 2"),
+        ({"checks": CHECK | {"checkpoints": [11]}}, "checks: checkpoints: 11 is none of the"),
+        ({"checks": CHECK | {"rule": "oracle"}}, "checks: unknown rule 'oracle'; did you mean"),
+        ({"checks": CHECK | {"samplers": []}}, "checks: samplers: expected a list"),
+        ({"checks": CHECK | {"samplers": ["exat"]}}, "sampler 'exat'; did you mean 'exact'?"),
+        ({"checks": CHECK | {"draws": 0}}, "checks: draws: expected at least 1"),
+        ({"checks": CHECK | {"chains": 1}}, "checks: chains: expected at least 2"),
     ],
 )
 def test_mistakes_are_told(change, message):
@@ -191,19 +157,10 @@ def test_mistakes_are_told(change, message):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("key", ["instance", "rules", "horizon", "replicates"])
-def test_what_is_needed_is_missed(key):
-    document = changed()
-    del document[key]
-    with pytest.raises(ValueError, match=f"{key}: missing"):
-        parse(document)
-
-
-def test_a_misspelt_sampler_is_told_the_right_one():
-    name = max(specification.known_samplers()[0], key=len)
-    wrong = name[:-1] + ("x" if name[-1] != "x" else "y")
-    with pytest.raises(ValueError, match=f"did you mean {name!r}"):
-        parse(changed(checks={"checkpoints": [10], "samplers": [wrong]}))
+def test_what_is_needed_is_missed():
+    for key in specification.REQUIRED:
+        with pytest.raises(ValueError, match=f"{key}: missing"):
+            parse({name: value for name, value in SMALL.items() if name != key})
 
 
 def test_names_are_checked_before_anything_is_built(monkeypatch):

@@ -11,7 +11,7 @@ from bayes_feasible._check import Array
 
 
 def mean_and_error(values: Any) -> tuple[float, float]:
-    """Give the mean of independent values and its standard error.
+    """Compute the mean of independent values and its standard error.
 
     >>> mean_and_error([1.0, 2.0, 3.0])
     (2.0, 0.57735...)
@@ -61,7 +61,7 @@ def share(successes: int, trials: int, confidence: float = 0.95) -> str:
     >>> share(0, 100)
     '0/100 (95 % interval 0 to 0.0362)'
     """
-    interval = stats.binomtest(successes, trials).proportion_ci(confidence, "exact")
+    interval = stats.binomtest(int(successes), trials).proportion_ci(confidence, "exact")
     return (
         f"{successes}/{trials} "
         f"({100 * confidence:g} % interval {interval.low:.3g} to {interval.high:.3g})"

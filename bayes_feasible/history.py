@@ -26,15 +26,16 @@ class History:
     Parameters
     ----------
     problem : Problem
-    arms : vector of arms by index or name, shape (pull,)
-    rewards : vector, shape (pull,)
-    costs : table, shape (pull, constraint)
-        A vector will do for one constraint, and nothing for none.
+    arms : vector over pulls
+        By index or name.
+    rewards : vector over pulls
+    costs : table (pull, constraint), or a dict of names to vectors
+        A vector is enough for one constraint; leave it out if there is none.
 
     Examples
     --------
-    >>> from bayes_feasible import Problem
-    >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> import bayes_feasible as bf
+    >>> problem = bf.Problem([[1, 0], [0, 1]], thresholds=0.5)
     >>> history = History(problem, [0, 1, 0], [2.0, 1.0, 1.0], [0.1, 0.7, 0.2])
     >>> history.posterior().theta_reward
     array([1. , 0.5])
@@ -104,14 +105,13 @@ class History:
         --------
         >>> import tempfile
         >>> from bayes_feasible import Problem
-        >>> problem = Problem({"low": [1, 0.2], "high": [1, 0.9]}, thresholds={"dose": 0.5})
+        >>> history = History(Problem([[1, 0], [0, 1]], thresholds=0.5), [0, 1], [1, 2], [3, 4])
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "pulls.csv")
-        ...     History(problem, [0, 1], [0.1, 1.2], [0.3, 0.8]).save(path)
-        ...     print(path.read_text(), end="")
-        arm,reward,dose
-        low,0.1,0.3
-        high,1.2,0.8
+        ...     history.save(f"{folder}/pulls.csv")
+        ...     print(Path(folder, "pulls.csv").read_text(), end="")
+        arm,reward,cost_0
+        0,1.0,3.0
+        1,2.0,4.0
         """
         import xarray as xr
 

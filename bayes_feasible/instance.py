@@ -181,19 +181,13 @@ class Instance:
         return rewards, costs
 
     def _check_radius(self) -> None:
-        if self.problem.parameter_radius is None:
-            return
-        reward, cost = self.problem.parameter_radius
-        if np.linalg.norm(self.theta_reward) > reward:
-            raise ValueError(
-                f"theta_reward: norm {np.linalg.norm(self.theta_reward):g} exceeds the "
-                f"parameter_radius {reward:g}"
-            )
-        norms = np.linalg.norm(self.theta_cost, axis=1)
-        if norms.size and norms.max() > cost:
-            raise ValueError(
-                f"theta_cost: norm {norms.max():g} exceeds the parameter_radius {cost:g}"
-            )
+        names, thetas = ("theta_reward", "theta_cost"), (self.theta_reward, self.theta_cost)
+        for name, theta, most in zip(
+            names, thetas, self.problem.parameter_radius or (np.inf, np.inf), strict=True
+        ):
+            norm = np.linalg.norm(theta, axis=-1).max(initial=0.0)
+            if norm > most:
+                raise ValueError(f"{name}: norm {norm:g} exceeds the parameter_radius {most:g}")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instance):

@@ -1,8 +1,7 @@
 """Ready-made instances: the paper's, a classic without constraints, and one from film ratings."""
 
-import csv
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +9,9 @@ from bayes_feasible import _check
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 ATTEMPTS = 1000  # draws of a random instance before giving up
 LARGEST_TABLE = 10**8  # numbers in the arms of a random instance
-FILMS = "data/movielens_imdb_top60.csv"
+FILMS = Path(__file__).with_name("data") / "movielens_imdb_top60.csv"
 FEATURES = ("one-hot", "genres")
 
 
@@ -179,22 +175,24 @@ def movielens(
     """
     import pandas as pd
 
+    from bayes_feasible.datasets.films import genre_lists, scored_films, unique_titles
+
     limit = _threshold(threshold)
-    known = _films() if table is None else _films_of(table)
+    known = scored_films(FILMS if table is None else table)
     if _check.count("films", films) > len(known):
         raise ValueError(f"films: expected at most {len(known)}, got {films}")
     if not isinstance(features, str) or features not in FEATURES:
         raise ValueError(f"features: expected one of {FEATURES}, got {features!r}")
-    known = known.head(films)
-    ratings, scores = (known[name].to_numpy() for name in ("rating_mean", "imdb_score"))
+    titles, known = unique_titles(known)[:films], known.head(films)
+    reward, cost = (known[name].to_numpy(dtype=float) for name in ("rating_mean", "imdb_score"))
     if features == "one-hot":
-        arms = pd.DataFrame(np.eye(films), index=known.index, columns=known.index)
-        reward, cost = ratings, scores
+        arms = pd.DataFrame(np.eye(films), index=titles, columns=titles)
     else:
-        arms = _genres(known["genres"])
-        reward, cost = (
-            np.linalg.lstsq(arms.to_numpy(), target, rcond=None)[0] for target in (ratings, scores)
-        )
+        genres = genre_lists(known)
+        found = sorted({genre for each in genres for genre in each})
+        has = {genre: [float(genre in each) for each in genres] for genre in found}
+        arms = pd.DataFrame({"constant": 1.0, **has}, index=titles)
+        reward, cost = np.linalg.lstsq(arms, np.column_stack([reward, cost]), rcond=None)[0].T
     lowest = (arms.to_numpy() @ cost).min()
     if lowest > limit:
         raise ValueError(f"threshold: no film is feasible; the lowest score is {lowest:.4g}")
@@ -230,45 +228,3 @@ def _has_clear_best(rewards: _check.Array, costs: _check.Array, limit: float) ->
     feasible = np.sort(rewards[costs <= limit])
     unique = feasible.size > 0 and not np.any(feasible[:-1] == feasible[-1])
     return bool(unique and not np.any(costs == limit))
-
-
-def _films() -> "pd.DataFrame":
-    """The film table, most rated first, indexed by title."""
-    import pandas as pd
-
-    text = files("bayes_feasible").joinpath(FILMS).read_text(encoding="utf-8")
-    rows = list(csv.DictReader(text.splitlines()))
-    return pd.DataFrame(
-        {
-            "rating_mean": [float(row["rating_mean"]) for row in rows],
-            "imdb_score": [float(row["imdb_score"]) for row in rows],
-            "genres": [row["genres"].split("|") for row in rows],
-        },
-        index=[row["title"] for row in rows],
-    )
-
-
-def _films_of(table: Any) -> "pd.DataFrame":
-    """The films of a table from `bayes_feasible.datasets.ratings`, in the same form."""
-    import pandas as pd
-
-    from bayes_feasible.datasets.films import genre_lists, scored_films, unique_titles
-
-    films = scored_films(table)
-    return pd.DataFrame(
-        {
-            "rating_mean": films["rating_mean"].to_numpy(dtype=float),
-            "imdb_score": films["imdb_score"].to_numpy(dtype=float),
-            "genres": genre_lists(films),
-        },
-        index=unique_titles(films),
-    )
-
-
-def _genres(genres: "pd.Series") -> "pd.DataFrame":
-    """A constant and an indicator of each genre that occurs."""
-    import pandas as pd
-
-    found = sorted({genre for of_film in genres for genre in of_film})
-    indicators = {genre: [float(genre in of_film) for of_film in genres] for genre in found}
-    return pd.DataFrame({"constant": 1.0, **indicators}, index=genres.index)

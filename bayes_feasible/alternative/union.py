@@ -136,12 +136,8 @@ class Union:
         normals, offsets = self._whiten(posterior, scale)
         every = _event_log_probabilities(offsets)
         if self.problem.parameter_radius is not None:
-            axes, centre, precision, radius = eigen_blocks(posterior, scale)
-            blocks = self.blocks
-            result = bounded.bounded_log_probability(
-                centre[blocks], precision[blocks], self.vectors @ axes, self.limits,
-                radius[blocks], rng, draws,
-            )  # fmt: skip
+            _, parts = self._within_balls(posterior, scale)
+            result = bounded.bounded_log_probability(*parts, rng, draws)
             return LogProbability(*result, self.events.names, every)
         kept = _kept(every)
         if kept.size == 0:
@@ -211,18 +207,22 @@ class Union:
     def _draw_bounded(
         self, posterior: Posterior, size: int, rng: np.random.Generator, scale: float
     ) -> tuple[Array, NDArray[np.int64], Array] | None:
-        axes, centre, precision, radius = eigen_blocks(posterior, scale)
-        blocks = self.blocks
-        drawn = bounded.bounded_draws(
-            centre[blocks], precision[blocks], self.vectors @ axes, self.limits,
-            radius[blocks], size, rng,
-        )  # fmt: skip
+        axes, parts = self._within_balls(posterior, scale)
+        drawn = bounded.bounded_draws(*parts, size, rng)
         if drawn is None:
             return None
         points, events = drawn
         inside = np.ascontiguousarray(points @ axes.T)
         hold(inside, events, self.vectors, self.limits)
         return inside, events, np.eye(len(axes))
+
+    def _within_balls(
+        self, posterior: Posterior, scale: float
+    ) -> tuple[Array, tuple[Array, Array, Array, Array, Array]]:
+        """The axes, and what `bounded` asks for in them."""
+        axes, centre, precision, radius = eigen_blocks(posterior, scale)
+        at = self.blocks
+        return axes, (centre[at], precision[at], self.vectors @ axes, self.limits, radius[at])
 
     def _outside(self, vectors: Array) -> NDArray[np.bool_]:
         """Which vectors are not in the span of the arms, over all but the last axis (kept)."""

@@ -14,7 +14,6 @@ from helpers import (
     membership,
     posterior_at,
     same_law,
-    z_bound,
 )
 from scipy import special, stats
 
@@ -133,7 +132,7 @@ def test_draws_are_independent():
         products = np.sum(chains[:, 1:] * chains[:, :-1], axis=(0, 1))
         return np.abs(products / np.sum(chains**2, axis=(0, 1))).max()
 
-    allowed = z_bound(2, 1e-5) / math.sqrt(20_000)
+    allowed = stats.norm.isf(1e-5 / 4) / math.sqrt(20_000)
     tied = values[:, 1:] + 0.1 * values[:, :-1]  # each a tenth of the one before
     assert lagged(values) < allowed < lagged(tied)
     assert az.ess(draws[["theta_reward", "theta_cost"]]).to_array().min() > 18_000

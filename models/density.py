@@ -12,12 +12,14 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from numpy.typing import NDArray
-from pymc.pytensorf import join_nonshared_inputs
+from pymc import pytensorf
+from pymc.pytensorf import join_nonshared_inputs, reseed_rngs
 from pytensor.graph.replace import vectorize_graph
+from pytensor.tensor.random.type import RandomType
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.events import Events
-from bayes_feasible.models._interpreted import interpreted
+from bayes_feasible.models._interpreted import INTERPRETED, interpreted
 from bayes_feasible.models._kept import keep
 
 RADII = ("reward_radius", "cost_radius")
@@ -63,6 +65,8 @@ class Density:
         product = pytensor.grad(pt.dot(slope, direction), joined, disconnected_inputs="ignore")
         self._value = _over_points([joined], joint)
         self._bends = _over_points([joined, direction], slope, product)
+        prior = [_transformed(model, variable) for variable in model.free_RVs]
+        self._prior = pytensorf.compile([], prior, mode=INTERPRETED)
 
         self.places, self.size = {}, 0
         for variable in model.free_RVs:
@@ -111,6 +115,17 @@ class Density:
         hessian = np.concatenate(products).reshape(-1, size, size)
         return np.concatenate(slopes)[::size], -0.5 * (hessian + hessian.transpose(0, 2, 1))
 
+    def draw_prior(self, number: int, seed: int = 0) -> Array:
+        """Draws of the prior (draw, coordinate); none where it is improper."""
+        states = [one for one in self._prior.get_shared() if isinstance(one.type, RandomType)]
+        reseed_rngs(states, seed)
+        try:
+            with np.errstate(all="ignore"):
+                drawn = [self._prior() for _ in range(number)]
+        except (NotImplementedError, ArithmeticError):  # `pm.Flat`, or a prior beyond all numbers
+            return np.empty((0, self.size))
+        return np.array([np.concatenate([np.ravel(part) for part in parts]) for parts in drawn])
+
     def blocks(self, points: Array) -> Array:
         """The parameters (point, block, feature) of points."""
         return points[:, self.parameters]
@@ -141,4 +156,12 @@ def _over_points(inputs: list[Any], *outputs: Any) -> Any:
         # A constant is the same at every point, and vectorisation leaves it alone.
         shape = many[0].shape[:1] if output.ndim == 0 else many[0].shape
         results.append(pt.broadcast_to(result, shape))
-    return pytensor.function(many, results, mode=interpreted(), on_unused_input="ignore")
+    # PyMC's rewrite: outside its support a density is 0, which is no reason to raise an error.
+    mode = interpreted().including("local_check_parameter_to_ninf_switch")
+    return pytensor.function(many, results, mode=mode, on_unused_input="ignore")
+
+
+def _transformed(model: pm.Model, variable: Any) -> Any:
+    """A free variable in the coordinates of its value."""
+    transform = model.rvs_to_transforms[variable]
+    return variable if transform is None else transform.forward(variable, *variable.owner.inputs)

@@ -16,8 +16,13 @@ STEPS = 200  # of Newton's method; a dozen is usual
 HALVINGS = 30
 SWEEPS = 60  # over the half-spaces of an event; one is enough where they do not interact
 SETTLED = 1e-10  # relative to the log-density: a step that gains less is the last
-STARTS = 4  # for the global mode: a log-density need not be concave
-START_SPREAD = 3.0  # standard deviations between them
+# Where modes are looked for: a log-density need not be concave. From the prior, and from around
+# the first mode at so many standard deviations.
+PRIOR_STARTS = 32
+SPREADS = (3.0, 10.0, 30.0)
+AROUND = 4  # starts at each of these spreads
+MOST_STARTS = 512  # as long as twice as many lead to further modes
+LOW = 60.0  # a mode e^-60 as high as another does not matter
 APART = 1e-2  # modes that are less standard deviations apart are one
 
 
@@ -98,25 +103,52 @@ class Mode(NamedTuple):
 
 
 def global_modes(density: Density) -> list[Mode]:
-    """The modes of a log-density that a few starts lead to, highest first."""
+    """The modes of a log-density that many starts lead to, highest first."""
     everywhere = density.everywhere()
     [first] = find_modes(density, density.start[np.newaxis], everywhere)
     if not np.isfinite(first.value):
         raise ValueError("model: Newton's method finds no point where its log-density is finite")
-    spread = START_SPREAD * np.random.default_rng(0).standard_normal((STARTS - 1, density.size))
-    starts = first.at + spread @ inverse_root(first.curvature).T
-    return _distinct([first, *find_modes(density, starts, everywhere.take([0] * len(starts)))])
+    found, number = [first], PRIOR_STARTS
+    while True:
+        starts = scatter(density, first, number, seed=number)
+        more = find_modes(density, starts, everywhere.take([0] * len(starts)))
+        # Between two modes of the same height a start may sit on the saddle.
+        tops = [mode for mode in [*found, *more] if _is_top(mode)]
+        before, found = len(found), _distinct(tops or found)
+        if len(found) <= max(before, 1) or number >= MOST_STARTS:
+            return found
+        number *= 2
 
 
-def event_modes(density: Density, events: Events, summits: list[Mode]) -> list[list[Mode]]:
-    """The modes within each event that the global modes lead to, highest first."""
-    tops = len(summits)
-    pairs = events.take(np.repeat(np.arange(len(events)), tops))
-    starts = np.array([summit.at for summit in summits] * len(events)).reshape(-1, density.size)
-    inverses = np.array([_inverse(summit.curvature) for summit in summits] * len(events))
-    starts = _project(starts, inverses, density.normals(pairs), pairs.limits)
-    found = find_modes(density, starts, pairs)
-    return [_distinct(found[e * tops : (e + 1) * tops]) for e in range(len(events))]
+def scatter(density: Density, first: Mode, number: int, seed: int) -> Array:
+    """Starts far and wide: `number` draws of the prior, and points around a mode."""
+    rng = np.random.default_rng(seed)
+    spread = np.repeat(SPREADS, AROUND)[:, np.newaxis]
+    around = spread * rng.standard_normal((len(spread), density.size))
+    around = first.at + around @ inverse_root(first.curvature).T
+    starts = np.concatenate([density.draw_prior(number, seed), around])
+    starts = starts[np.isfinite(starts).all(axis=1)]
+    with np.errstate(all="ignore"):
+        return starts[np.isfinite(density.value(starts))]
+
+
+def event_modes(
+    density: Density, events: Events, summits: list[Mode], starts: Array | None = None
+) -> list[list[Mode]]:
+    """The modes within each event that the global modes and further starts lead to."""
+    near = np.array([summit.at for summit in summits])
+    if starts is not None:
+        near = np.concatenate([near, starts])
+    number = len(near)
+    pairs = events.take(np.repeat(np.arange(len(events)), number))
+    inverse = np.array([_inverse(summit.curvature) for summit in summits])
+    inverse = np.concatenate([inverse, np.repeat(inverse[:1], number - len(inverse), axis=0)])
+    inside = _project(
+        np.tile(near, (len(events), 1)), np.tile(inverse, (len(events), 1, 1)),
+        density.normals(pairs), pairs.limits,
+    )  # fmt: skip
+    found = find_modes(density, inside, pairs)
+    return [_distinct(found[e * number : (e + 1) * number]) for e in range(len(events))]
 
 
 def find_modes(density: Density, starts: Array, events: Events) -> list[Mode]:
@@ -191,18 +223,25 @@ def _project(points: Array, inverses: Array, normals: Array, limits: Array) -> A
 
 
 def _distinct(found: list[Mode]) -> list[Mode]:
-    """Modes less those that repeat another, highest first; never none."""
-    kept: list[Mode] = []
-    for mode in sorted(found, key=lambda mode: -mode.value):
+    """Modes less those that repeat another, are hardly probable or none; highest first."""
+    found = sorted(found, key=lambda mode: -mode.value)
+    kept = found[:1]
+    for mode in found[1:]:
+        if not mode.settled or mode.value < kept[0].value - LOW:
+            continue
         apart = [(mode.at - other.at) @ other.curvature @ (mode.at - other.at) for other in kept]
-        if not apart or (np.isfinite(mode.value) and min(apart) > APART**2):
+        if min(np.abs(apart)) > APART**2:
             kept.append(mode)
     return kept
 
 
+def _is_top(mode: Mode) -> bool:
+    return bool(np.isfinite(mode.curvature).all() and np.linalg.eigvalsh(mode.curvature)[0] > 0)
+
+
 def _positive(curvature: Array) -> tuple[Array, Array]:
     """Eigenvalues, made positive where the log-density curves upwards, and eigenvectors."""
-    values, axes = np.linalg.eigh(curvature)
+    values, axes = np.linalg.eigh(np.nan_to_num(curvature))
     size = np.abs(values)
     return np.maximum(size, 1e-14 * size.max(initial=0.0) + np.finfo(float).tiny), axes
 

@@ -26,9 +26,15 @@ from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.evidence import sampled, scales
 from bayes_feasible.analysis.evidence.expansion import PRUNE, Weighted, fit, weigh, weigh_whole
-from bayes_feasible.analysis.evidence.result import Evidence, Refused, judge_weights
+from bayes_feasible.analysis.evidence.result import (
+    MOST_DEVIATIONS,
+    Evidence,
+    Refused,
+    judge_agreement,
+    judge_weights,
+)
 from bayes_feasible.models.density import Density, density
-from bayes_feasible.models.laplace import Mode, event_modes, global_modes
+from bayes_feasible.models.laplace import Mode, event_modes, global_modes, scatter
 
 __all__ = ["Evidence", "Refused", "log_error"]
 
@@ -40,6 +46,8 @@ METHODS: dict[str, tuple[str, ...]] = {
     "frequency": ("tune",),
 }
 LEAST_DRAWS = 1000  # fewer do not show the tail of the weights
+BIAS = 0.05  # nats: chains and particles may be off by so much beyond their standard error
+EVENT_STARTS = 16  # draws of the prior from which modes within each event are looked for
 
 
 def log_error(
@@ -63,7 +71,8 @@ def log_error(
         given these its parameters are Gaussian, the scales are integrated out on a grid instead,
         which is exact for each event; only overlaps are left to draws. Refused where the weights
         have heavy tails (Pareto k-hat of 0.7 or more) or few count (ESS/n below 0.1), and where a
-        scale is too uncertain for a grid.
+        scale is too uncertain for a grid. Modes are looked for from many starts, within the
+        events too; an answer that the draws of the whole posterior contradict is refused.
     ``"global"``
         The same with the Gaussian at the global mode cut to each event. Good near the centre;
         refused in the tail, where the posterior has another curvature.
@@ -79,6 +88,9 @@ def log_error(
     ``"frequency"``
         The share of NUTS draws of the unrestricted model that lie in the set. Option: `tune`
         (1000). Refused where fewer than 50 effective draws do, and by the chains as above.
+
+    The last three are refused as well where ``"local"`` contradicts them: chains and particles may
+    miss a mode without a sign.
 
     Parameters
     ----------
@@ -137,7 +149,36 @@ def log_error(
         "component": sampled.by_components,
         "frequency": sampled.by_frequency,
     }
-    return estimate[method](model, alternative, draws, seed, progress, **options)
+    found = estimate[method](model, alternative, draws, seed, progress, **options)
+    _confirm(found, model, alternative, draws, seed)
+    return found
+
+
+def _confirm(
+    found: Evidence, model: pm.Model, alternative: Alternative, draws: int, seed: int
+) -> None:
+    """Refuse an answer of chains or particles that the expansion contradicts.
+
+    They may all have missed a mode, which R-hat does not show.
+    """
+    try:
+        rng = np.random.default_rng([seed, 3])
+        other = _by_expansion(model, alternative, "local", draws, rng)
+    except Refused as reason:
+        if len(global_modes(density(model))) > 1:
+            raise Refused(
+                f"{found.method}: the posterior has several modes, and the expansion that would "
+                f"show whether all were visited is refused too ({reason})",
+                found,
+            ) from None
+        return
+    error = float(np.hypot(found.standard_error, other.standard_error))
+    if abs(found.value - other.value) > MOST_DEVIATIONS * error + BIAS:
+        raise Refused(
+            f"{found.method}: log P = {found.value:.4g}, but {other.value:.4g} by expansion at the "
+            "modes; one of them may have been missed",
+            found,
+        )
 
 
 def _by_expansion(
@@ -162,7 +203,7 @@ def _by_expansion(
             found.value, found.standard_error, way, names, found.log_probabilities,
             {"efficiency": found.efficiency},
         )  # fmt: skip
-    whole = weigh_whole(functions, summits, draws, rng)
+    whole = weigh_whole(functions, summits, draws, rng, alternative.events)
     part, log_integrals = _union(functions, summits, alternative, method, draws, rng)
     if not (part.weighty and whole.weighty):
         raise Refused(
@@ -182,6 +223,7 @@ def _by_expansion(
     )  # fmt: skip
     judge_weights(evidence, "the alternative set", part)
     judge_weights(evidence, "the whole posterior", whole)
+    judge_agreement(evidence, part.log_integral() - whole.log_integral(), whole)
     return evidence
 
 
@@ -197,7 +239,8 @@ def _union(
     events, local = alternative.events, method == "local"
     possible = events.possible
     near = events.take(possible)
-    found = event_modes(functions, near, summits) if local else [summits] * len(possible)
+    starts = scatter(functions, summits[0], EVENT_STARTS, seed=0) if local else None
+    found = event_modes(functions, near, summits, starts) if local else [summits] * len(possible)
     log_integrals = np.full(len(events), -np.inf)
     log_integrals[possible] = fit(functions, found, near, wide=False)[1]
     kept = np.flatnonzero(log_integrals[possible] > log_integrals.max() - PRUNE)

@@ -104,6 +104,14 @@ class Weighted:
             log_weights = log_weights[self.inside[:, event]]
         return float(logsumexp(log_weights) - np.log(len(self.log_weights)))
 
+    def share(self) -> tuple[float, float]:
+        """Share of the integral that is in any of the events, and its standard error."""
+        weights = np.exp(self.log_weights - self.log_weights.max())
+        hit = self.inside.any(axis=1)
+        value = float(weights[hit].sum() / weights.sum())
+        error = float(np.sqrt(np.sum((weights * (hit - value)) ** 2)) / weights.sum())
+        return value, max(error, float(weights.max() / weights.sum()))
+
     @cached_property
     def standard_error(self) -> float:
         """Of the logarithm of the integral: draws vary within the Gaussians only."""
@@ -170,6 +178,7 @@ def weigh(
     proposals: list[Proposal],
     draws: int,
     rng: np.random.Generator,
+    others: Events | None = None,
 ) -> Weighted:
     """Draws from the proposals, weighed for the density over the union of the events.
 
@@ -189,16 +198,25 @@ def weigh(
     kept = inside.any(axis=1) & density.within(points)  # the first holds, but for a rounding
     log_weights = np.full(total, -np.inf)
     log_weights[kept] = density.value(points[kept]) - log_mixture[kept]
+    if others is not None:
+        inside = others.contains(density.blocks(points))
     return Weighted(log_weights, np.repeat(np.arange(len(counts)), counts), inside)
 
 
 def weigh_whole(
-    functions: Density, summits: list[Mode], draws: int, rng: np.random.Generator
+    functions: Density,
+    summits: list[Mode],
+    draws: int,
+    rng: np.random.Generator,
+    events: Events | None = None,
 ) -> Weighted:
-    """Weighted draws of the whole posterior: their integral is the density of the data."""
+    """Weighted draws of the whole posterior: their integral is the density of the data.
+
+    With `events`, it is these that the draws are inside of.
+    """
     everywhere = functions.everywhere()
     proposals, _ = fit(functions, [summits], everywhere, wide=True)
-    return weigh(functions, everywhere, proposals, draws, rng)
+    return weigh(functions, everywhere, proposals, draws, rng, events)
 
 
 def event_log_masses(model: pm.Model, alternative: Alternative) -> Array:

@@ -12,6 +12,7 @@ from bayes_feasible.analysis.evidence.expansion import Weighted
 MOST_KHAT = 0.7
 LEAST_EFFICIENCY = 0.1  # of the draws that must count; k-hat alone can look fine with fewer
 MOST_RHAT = 1.01
+MOST_DEVIATIONS = 5.0  # between two estimates of the same probability
 MOST_ERROR = 0.5  # nats: a larger standard error says nothing
 
 
@@ -96,6 +97,23 @@ def judge_weights(evidence: Evidence, what: str, drawn: Weighted) -> None:
         raise Refused(
             f"{evidence.method}: the weights of {what} have tails too heavy for an average "
             f"(Pareto k-hat {drawn.khat:.2f}, {MOST_KHAT} or more is too heavy)",
+            evidence,
+        )
+
+
+def judge_agreement(evidence: Evidence, log_ratio: float, whole: Weighted) -> None:
+    """Refuse an answer that contradicts the draws of the whole posterior.
+
+    The events and the whole have proposals of their own. If one of them misses a mode, the draws
+    of the whole put another share into the events, or the events have more than the whole.
+    """
+    share, error = whole.share()
+    value = float(np.exp(min(log_ratio, 50.0)))
+    spread = float(np.hypot(error, value * evidence.standard_error))
+    if abs(value - share) > MOST_DEVIATIONS * spread:
+        raise Refused(
+            f"{evidence.method}: the events have probability {value:.3g} by their own draws, "
+            f"{share:.3g} by draws of the whole posterior; a mode may have been missed",
             evidence,
         )
 

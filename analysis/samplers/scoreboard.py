@@ -27,6 +27,7 @@ from bayes_feasible.analysis.samplers.yardstick import (
     distances,
     occupancies,
     occupied,
+    scatter,
 )
 from bayes_feasible.files.atomic import replaced, write_netcdf
 from bayes_feasible.posterior import Posterior
@@ -153,12 +154,15 @@ def judge(
     Dataset
         Over `sampler`: `verdict`, `reason`; the worst over coordinates of `rhat`, `ess_bulk`,
         `ess_tail`; `divergences`, `bfmi` (NaN where the sampler has none), `outside` (the share
-        of draws outside the set), `seconds`, `compile_seconds`, `ess_per_second`;
-        `log_probability`, its `standard_error`, `log_probability_error` and
+        of draws outside the set), `scatter`, `scatter_z`, `tied_z` (the size of the covariance
+        beside the exact one, and its correlations, see `yardstick.scatter`), `seconds`,
+        `compile_seconds`, `ess_per_second`; `log_probability`, its `standard_error`,
+        `log_probability_error` and
         `log_probability_z` (NaN where the sampler gives none). Over (`sampler`, `coordinate`):
         `coordinate_rhat`, `coordinate_ess`, `mcse`, `mean_z` (difference from the exact mean
         in standard errors), `mean_shift`, `wasserstein` (both in exact standard deviations),
-        `kolmogorov`, `kolmogorov_p`. Over (`sampler`, `event`): `occupancy`, `occupancy_z`,
+        `kolmogorov`, `kolmogorov_p`, `spread` (variance over the exact one), `spread_z`.
+        Over (`sampler`, `event`): `occupancy`, `occupancy_z`,
         `missed` (share of the event's probability that the chains, each by itself, lack) and
         `missed_worst`; over `event`: `exact_occupancy`.
 
@@ -197,6 +201,7 @@ def score(tree: xr.DataTree, yardstick: Yardstick) -> xr.Dataset:
     values = coordinates(draws)
     mixing = convergence(values)
     apart = distances(values, yardstick.draws, np.minimum(mixing["ess_bulk"], mixing["ess_tail"]))
+    wide = scatter(values, yardstick)
     inside = occupied(yardstick.alternative, draws)
     least = float(mixing["ess_bulk"].min())
     held = occupancies(inside, yardstick.occupancy, least, yardstick.occupancy_error)
@@ -215,11 +220,13 @@ def score(tree: xr.DataTree, yardstick: Yardstick) -> xr.Dataset:
             "ess_bulk": least,
             "ess_tail": mixing["ess_tail"].min(),
             "outside": 1.0 - inside.any(axis=0).mean(),
+            **{name: wide[name] for name in ("scatter", "scatter_z", "tied_z")},
             "ess_per_second": least / own["seconds"] if own["seconds"] > 0 else np.nan,
             "coordinate_rhat": ("coordinate", mixing["rhat"]),
             "coordinate_ess": ("coordinate", mixing["ess_bulk"]),
             "mcse": ("coordinate", mixing["mcse"]),
             "mean_z": ("coordinate", apart["mean_shift"] * reference / error),
+            **{name: ("coordinate", wide[name]) for name in ("spread", "spread_z")},
             **{name: ("coordinate", value) for name, value in apart.items()},
             **{name: ("event", value) for name, value in held.items()},
         }

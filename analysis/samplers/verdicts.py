@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from bayes_feasible.analysis.samplers.yardstick import Yardstick
+from bayes_feasible.analysis.samplers.yardstick import Yardstick, compared_pairs
 
 TRUSTED, DOUBTFUL, CONDEMNED, FAILED = VERDICTS = ("trusted", "doubtful", "condemned", "failed")
 
@@ -43,7 +43,9 @@ class Finding(NamedTuple):
 
 def reach_verdict(row: xr.Dataset, chains: int, yardstick: Yardstick) -> tuple[str, str]:
     """The verdict on a sampler's figures, and the reason: the worst finding comes first."""
-    level = FALSE_ALARM / (2 * row.sizes["coordinate"] + row.sizes["event"] + 1)
+    number = row.sizes["coordinate"]
+    tests = 3 * number + row.sizes["event"] + 2 + compared_pairs(number)[0].size
+    level = FALSE_ALARM / tests
     found = [
         *_judge_claims(row, level),
         *_judge_mixing(row, yardstick),
@@ -132,6 +134,29 @@ def _judge_law(row: xr.Dataset, yardstick: Yardstick, level: float) -> Iterator[
             f"{percent(float(row.occupancy[worst]))} of the draws lie in "
             f"{yardstick.alternative.events.names[worst]!r}, "
             f"{percent(yardstick.occupancy[worst])} is right",
+        )
+    yield from _judge_scatter(row, bound)
+
+
+def _judge_scatter(row: xr.Dataset, bound: float) -> Iterator[Finding]:
+    """Draws that are too far apart, too close together, or tied to each other otherwise."""
+    worst = int(np.argmax(np.abs(row.spread_z.values)))
+    if abs(row.scatter_z) > bound:
+        yield Finding(
+            CONDEMNED,
+            f"the draws scatter {float(row.scatter):.3g} times as much as they should "
+            f"({float(row.scatter_z):+.1f} standard errors)",
+        )
+    elif abs(row.spread_z[worst]) > bound:
+        yield Finding(
+            CONDEMNED,
+            f"the variance of coordinate {worst} is {float(row.spread[worst]):.3g} times the exact "
+            f"one ({float(row.spread_z[worst]):+.1f} standard errors)",
+        )
+    elif row.tied_z > bound:
+        yield Finding(
+            CONDEMNED,
+            f"correlations are off by {float(row.tied_z):.1f} standard errors",
         )
 
 

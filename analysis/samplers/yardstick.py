@@ -21,6 +21,7 @@ from bayes_feasible.posterior import Posterior
 
 EXACT_DRAWS = 100_000  # that give the figures without a closed form
 TAILS = (0.05, 0.95)  # quantiles whose effective sample size is that of the tails
+MOST_PAIRS = 500  # of coordinates whose correlation is looked at
 STREAM = 0x5CA1E  # keeps the yardstick's draws apart from those of a sampler of the same seed
 
 
@@ -38,6 +39,8 @@ class Yardstick:
         bounded parameters, where it is counted among the exact draws.
     draws : ndarray
         Exact draws, sorted, over (coordinate, draw).
+    centre, whitener : ndarray
+        Their means, and a matrix that makes them uncorrelated with unit variances.
     """
 
     alternative: Alternative
@@ -46,6 +49,8 @@ class Yardstick:
     occupancy: Array
     occupancy_error: Array
     draws: Array
+    centre: Array
+    whitener: Array
 
     @classmethod
     def of(cls, posterior: Posterior, alternative: Alternative, seed: int = 0) -> "Yardstick":
@@ -58,8 +63,12 @@ class Yardstick:
         if alternative.problem.parameter_radius is not None:  # the closed form knows no bounds
             occupancy = occupied(alternative, drawn).mean(axis=(1, 2))
             error = np.sqrt(occupancy * (1.0 - occupancy) / EXACT_DRAWS)
-        exact = np.sort(coordinates(drawn)[:, 0], axis=-1)
-        return cls(alternative, measured.value, measured.standard_error, occupancy, error, exact)
+        exact = coordinates(drawn)[:, 0]
+        variances, axes = np.linalg.eigh(np.cov(exact))
+        return cls(
+            alternative, measured.value, measured.standard_error, occupancy, error,
+            np.sort(exact, axis=-1), exact.mean(axis=1), (axes / np.sqrt(variances)).T,
+        )  # fmt: skip
 
 
 def coordinates(draws: xr.Dataset) -> Array:
@@ -124,6 +133,61 @@ def distances(values: Array, exact: Array, effective: Array) -> dict[str, Array]
         "kolmogorov": kolmogorov,
         "kolmogorov_p": stats.kstwobign.sf(np.sqrt(size) * kolmogorov),
     }
+
+
+def scatter(values: Array, yardstick: Yardstick) -> dict[str, Array]:
+    """How far variances and correlations are from the exact ones.
+
+    Parameters
+    ----------
+    values : array (coordinate, chain, draw)
+    yardstick : Yardstick
+
+    Returns
+    -------
+    dict
+        `spread`, each coordinate's variance over the exact one, and `spread_z`, the difference of
+        its logarithm from 0 in standard errors; `scatter` and `scatter_z`, the same of all
+        together: the mean squared distance from the exact means in the metric of the exact
+        covariance, over the number of coordinates; `tied_z`, the largest correlation, in standard
+        errors, of coordinates that the exact covariance makes uncorrelated.
+    """
+    off = values - yardstick.centre[:, np.newaxis, np.newaxis]
+    white = np.einsum("ij,jcd->icd", yardstick.whitener, off)
+    exact = yardstick.draws.var(axis=1)
+    first, second = compared_pairs(len(values))
+    squares = np.concatenate(
+        [
+            off**2 / exact[:, np.newaxis, np.newaxis],
+            np.mean(white**2, axis=0, keepdims=True),
+            white[first] * white[second],
+        ]
+    )
+    moving = np.ptp(squares.reshape(len(squares), -1), axis=1) > 0
+    mean, error = squares.mean(axis=(1, 2)), np.full(len(squares), np.inf)
+    error[moving] = array_stats.mcse(squares[moving], method="mean")
+    error = np.hypot(error, squares.std(axis=(1, 2)) / np.sqrt(yardstick.draws.shape[1]))
+    single = len(values) + 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Of a variance the logarithm is more nearly normal.
+        z = np.nan_to_num(np.log(mean[:single]) * mean[:single] / error[:single])
+    tied = np.abs(mean[single:] / error[single:])
+    return {
+        "spread": mean[: len(values)],
+        "spread_z": z[:-1],
+        "scatter": mean[len(values)],
+        "scatter_z": z[-1],
+        "tied_z": tied.max(initial=0.0),
+    }
+
+
+def compared_pairs(coordinates: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The pairs of coordinates whose correlation is looked at: all, or a random choice."""
+    first, second = np.triu_indices(coordinates, 1)
+    if first.size > MOST_PAIRS:
+        some = np.random.default_rng(0).choice(first.size, MOST_PAIRS, replace=False)
+        first, second = first[some], second[some]
+    return first, second
 
 
 def _kolmogorov(draws: Array, exact: Array) -> float:

@@ -397,6 +397,9 @@ class Correlated:
     def within(self, points):
         return np.ones(len(points), dtype=bool)
 
+    def draw_prior(self, number, seed):
+        return np.random.default_rng(seed).normal(scale=3.0, size=(number, 3))
+
     def bends(self, points):
         return -points @ self.precision, np.tile(self.precision, (len(points), 1, 1))
 

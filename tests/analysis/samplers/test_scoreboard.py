@@ -579,3 +579,40 @@ def test_the_right_are_trusted(sampler, regime):
     tree = samplers.sample_alternative(*state, sampler, progress=False)
     verdict, text, _ = _judged(tree, state)
     assert verdict == "trusted", text
+
+
+def scaled(posterior, wrong, seed, factor, turn=None):
+    """Exact draws with a covariance that is so many times the exact one, or turned."""
+    drawn = wrong.sample(posterior, 1000, seed=seed, chains=4)
+    changed = drawn.copy(deep=True)
+    for name in drawn.data_vars:
+        mean = drawn[name].mean(("chain", "draw"))
+        changed[name] = np.sqrt(factor) * (drawn[name] - mean) + mean
+    if turn is not None:
+        rewards = changed.theta_reward.values
+        other = rewards[..., 1] - rewards[..., 1].mean()
+        rewards[..., 0] += turn * rewards[..., 0].std() / other.std() * other
+    return xr.DataTree.from_dict({"posterior": changed})
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c"])
+def test_a_wrong_scale_is_seen(name):
+    """A covariance a tenth too large or too small, in at least 19 of 20 runs."""
+    posterior, wrong = target(name, -40)
+    for factor in (1.1, 1 / 1.1):
+        trees = {str(i): scaled(posterior, wrong, i, factor) for i in range(20)}
+        board = scoreboard.judge(trees, posterior, wrong)
+        assert (board.verdict == "condemned").sum() >= 19
+        assert float(abs(board.scatter / factor - 1).max()) < 0.1
+    tied = {str(i): scaled(posterior, wrong, i, 1.0, turn=0.3) for i in range(5)}
+    assert (scoreboard.judge(tied, posterior, wrong).verdict == "condemned").all()
+
+
+def test_exact_draws_raise_no_alarm():
+    """At 1e-3 a run, three or more false alarms in 60 have probability 3e-5."""
+    alarms = 0
+    for name in ("a", "b", "c"):
+        posterior, wrong = target(name, -40)
+        trees = {str(i): scaled(posterior, wrong, 100 + i, 1.0) for i in range(20)}
+        alarms += int((scoreboard.judge(trees, posterior, wrong).verdict == "condemned").sum())
+    assert alarms < 3

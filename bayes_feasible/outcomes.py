@@ -1,0 +1,459 @@
+r"""What a pull shows: the reward and each cost have an outcome of their own.
+
+Every outcome has a natural parameter that is linear in the features,
+:math:`s = \langle x, \theta \rangle`:
+
+=============  =====================  ==============================  ====================
+outcome        density                threshold, in its own units     `Relative(z, by)`
+=============  =====================  ==============================  ====================
+`Gaussian`     N(s, noise²)           a mean                          difference of means
+`Bernoulli`    success with           a probability                   odds ratio
+               1 / (1 + exp(-s))
+`Poisson`      counts at rate exp(s)  a rate                          ratio of rates
+=============  =====================  ==============================  ====================
+
+So a limit on a mean is a limit on the natural parameter, and every mistake stays a half-space of
+the parameters.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit, logit
+
+from bayes_feasible import _check
+from bayes_feasible._check import Array
+
+
+class Prior:
+    """A Gaussian prior of one block of parameters.
+
+    Parameters
+    ----------
+    mean : number, or vector over features
+    sd : number, or vector over features
+        Standard deviations of independent parameters.
+    covariance : matrix (feature, feature), optional
+        In place of `sd`.
+
+    Examples
+    --------
+    >>> Prior(mean=[-2.0, 0.0], sd=[1.0, 0.5])
+    Prior(mean=[-2.0, 0.0], sd=[1.0, 0.5])
+    """
+
+    def __init__(self, mean: Any = 0.0, sd: Any = None, *, covariance: Any = None) -> None:
+        self.mean = _check.numbers("mean", mean)
+        if self.mean.ndim > 1:
+            raise ValueError(
+                f"mean: expected a number or a vector over features, got shape {self.mean.shape}"
+            )
+        if sd is not None and covariance is not None:
+            raise ValueError("covariance: expected sd or covariance, got both")
+        self.sd: Array | None = None
+        self.covariance: Array | None = None
+        if covariance is None:
+            self.sd = _check.numbers("sd", 1.0 if sd is None else sd)
+            if self.sd.ndim > 1:
+                raise ValueError(
+                    f"sd: expected a number or a vector over features, got shape {self.sd.shape}"
+                )
+            if np.any(self.sd <= 0):
+                raise ValueError(f"sd: expected positive numbers, got {self.sd.min():g}")
+        else:
+            self.covariance = _check_covariance(covariance)
+
+    def on(self, features: int, *, name: str = "prior") -> tuple[Array, Array]:
+        """Mean (feature,) and covariance (feature, feature) for so many features."""
+        sizes = {
+            what: array.shape[0]
+            for what, array in (("mean", self.mean), ("sd", self.sd),
+                                ("covariance", self.covariance))
+            if array is not None and array.ndim
+        }  # fmt: skip
+        for what, size in sizes.items():
+            if size != features:
+                raise ValueError(
+                    f"{name}: expected a {what} for {features} features, got one for {size}"
+                )
+        mean = np.broadcast_to(self.mean, features).astype(float)
+        if self.covariance is not None:
+            return mean, self.covariance.copy()
+        return mean, np.diag(np.broadcast_to(np.square(self.sd), features).astype(float))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, for files."""
+        spread = "sd" if self.covariance is None else "covariance"
+        return {"mean": self.mean.tolist(), spread: getattr(self, spread).tolist()}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Prior) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Prior({', '.join(f'{key}={value}' for key, value in self.to_dict().items())})"
+
+
+class Outcome(ABC):
+    """What the kinds of outcomes share. `A` is the cumulant of the natural parameter."""
+
+    kind: ClassVar[str]
+    prior: Prior | None
+
+    @property
+    def given_prior(self) -> Prior:
+        """The prior, `Prior(0, 1)` by default."""
+        return Prior() if self.prior is None else self.prior
+
+    @abstractmethod
+    def natural(self, name: str, mean: Any) -> Array:
+        """The natural parameter of a mean."""
+
+    @abstractmethod
+    def shift(self, name: str, by: float) -> float:
+        """How far apart natural parameters are that differ by a relative limit `by`."""
+
+    @abstractmethod
+    def mean(self, natural: Array) -> Array:
+        """The mean: A'."""
+
+    @abstractmethod
+    def variance(self, natural: Array) -> Array:
+        """The variance of an outcome (of a Gaussian: over that of the noise): A''."""
+
+    @abstractmethod
+    def divergence(self, natural: Array, other: Array) -> Array:
+        """Relative entropy of one outcome at another natural parameter, in nats."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, natural: Array, noise: float) -> Array:
+        """Outcomes of pulls at these natural parameters."""
+
+    def check(self, name: str, sums: Array, counts: Array) -> None:  # noqa: B027 (Gaussian)
+        """Refuse sums of so many outcomes that no outcomes add up to."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, for files."""
+        given = {} if self.prior is None else {"prior": self.prior.to_dict()}
+        return {"kind": self.kind} | given
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Outcome) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        given = [f"{k}={v!r}" for k, v in self.to_dict().items() if k not in ("kind", "prior")]
+        given += [] if self.prior is None else [f"prior={self.prior!r}"]
+        return f"{type(self).__name__}({', '.join(given)})"
+
+
+class Gaussian(Outcome):
+    r"""A number with Gaussian noise, of known standard deviation or learnt.
+
+    Parameters
+    ----------
+    noise : float, optional
+        Standard deviation. Without it the noise is learnt.
+    noise_prior : pair of floats
+        Shape and scale of the inverse-gamma prior of the variance, where it is learnt:
+        worth `2 * shape` observations with mean square `scale / shape`.
+    prior : Prior, optional
+        Of the parameters; by default N(0, noise² I). Where the noise is learnt, the prior
+        covariance is in units of the variance over its prior guess `scale / shape`, so that a
+        very tight `noise_prior` means the same as a known `noise`.
+
+    Examples
+    --------
+    >>> Gaussian(noise=0.5)
+    Gaussian(noise=0.5)
+    >>> Gaussian()
+    Gaussian(noise_prior=(1.0, 1.0))
+    """
+
+    kind = "gaussian"
+
+    def __init__(
+        self, noise: float | None = None, *, noise_prior: Any = None, prior: Prior | None = None
+    ) -> None:
+        if noise is not None and noise_prior is not None:
+            raise ValueError("noise_prior: expected only where the noise is learnt")
+        self.noise = None if noise is None else _check.positive("noise", noise)
+        self.noise_prior = (1.0, 1.0)
+        if noise_prior is not None:
+            pair = _check.numbers("noise_prior", noise_prior)
+            if pair.shape != (2,) or pair.min() <= 0:
+                raise ValueError(
+                    f"noise_prior: expected two positive numbers (shape, scale), "
+                    f"got {noise_prior!r}"
+                )
+            self.noise_prior = (float(pair[0]), float(pair[1]))
+        self.prior = _check_prior(prior)
+
+    @property
+    def learnt(self) -> bool:
+        """Whether the noise is learnt."""
+        return self.noise is None
+
+    def natural(self, name: str, mean: Any) -> Array:
+        """The mean itself."""
+        return _check.numbers(name, mean, infinite=True)
+
+    def shift(self, name: str, by: float) -> float:
+        """A difference of means."""
+        return float(by)
+
+    def mean(self, natural: Array) -> Array:
+        """The natural parameter itself."""
+        return np.asarray(natural, dtype=float)
+
+    def variance(self, natural: Array) -> Array:
+        """In units of the noise: 1."""
+        return np.ones_like(natural)
+
+    def divergence(self, natural: Array, other: Array) -> Array:
+        """In units of the noise."""
+        return 0.5 * np.square(np.subtract(other, natural))
+
+    def draw(self, rng: np.random.Generator, natural: Array, noise: float) -> Array:
+        """Means with noise."""
+        return natural + noise * rng.standard_normal(np.shape(natural))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, for files."""
+        noise = {"noise_prior": self.noise_prior} if self.learnt else {"noise": self.noise}
+        document = super().to_dict()
+        return {"kind": document.pop("kind"), **noise, **document}
+
+
+class Bernoulli(Outcome):
+    """Success or failure, 1 or 0, with a logit that is linear in the features.
+
+    Parameters
+    ----------
+    prior : Prior, optional
+        Of the parameters, on the scale of logits; by default `Prior(0, 1)`.
+
+    Examples
+    --------
+    >>> Bernoulli(prior=Prior(mean=-2.0))
+    Bernoulli(prior=Prior(mean=-2.0, sd=1.0))
+    """
+
+    kind = "bernoulli"
+
+    def __init__(self, *, prior: Prior | None = None) -> None:
+        self.prior = _check_prior(prior)
+
+    def natural(self, name: str, mean: Any) -> Array:
+        """The logit of a probability."""
+        mean = _check.numbers(name, mean, infinite=True)
+        limit = np.isposinf(mean)  # never binds
+        bad = ~limit & ~((mean > 0) & (mean <= 1))
+        if bad.any():
+            raise ValueError(
+                f"{name}: expected a probability above 0 and at most 1, got {mean[bad].flat[0]:g}"
+            )
+        return logit(np.where(limit, 1.0, mean))
+
+    def shift(self, name: str, by: float) -> float:
+        """The logarithm of an odds ratio."""
+        return _log_ratio(name, by, "an odds ratio")
+
+    def mean(self, natural: Array) -> Array:
+        """The probability of success."""
+        return expit(natural)
+
+    def variance(self, natural: Array) -> Array:
+        """That of one toss."""
+        return expit(natural) * expit(np.negative(natural))
+
+    def divergence(self, natural: Array, other: Array) -> Array:
+        """Of the rarer result's side, without losing what is small beside 1."""
+        natural, other = np.broadcast_arrays(natural, other)
+        flip = np.where(natural > 0, -1.0, 1.0)
+        step = flip * (other - natural)
+        p = expit(flip * natural)  # at most 1/2
+        # log E e^(step y) - step E y
+        grown = np.where(
+            step < 30.0,
+            np.log1p(p * np.expm1(np.minimum(step, 30.0))),
+            np.logaddexp(flip * natural - np.log1p(np.exp(flip * natural)) + step, np.log1p(-p)),
+        )
+        # Where the step is small, the difference of two near numbers: its series instead.
+        v = p * (1 - p)
+        skew, fourth = v * (1 - 2 * p), v * (1 - 6 * v)
+        fifth = skew * (1 - 12 * v)
+        series = step**2 * (v / 2 + step * (skew / 6 + step * (fourth / 24 + step * fifth / 120)))
+        return np.where(np.abs(step) < 1e-3, series, np.maximum(grown - step * p, 0.0))
+
+    def draw(self, rng: np.random.Generator, natural: Array, noise: float) -> Array:
+        """Ones and zeros."""
+        return (rng.random(np.shape(natural)) < expit(natural)).astype(float)
+
+    def check(self, name: str, sums: Array, counts: Array) -> None:
+        """Successes are whole numbers from 0 to the number of pulls."""
+        _check_whole(name, sums, "a number of successes" if np.any(counts > 1) else "0 or 1")
+        if np.any(sums > counts):
+            at = int(np.argmax(sums > counts))
+            many = np.ravel(np.broadcast_to(counts, np.shape(sums)))[at]
+            raise ValueError(
+                f"{name}: expected 0 or 1 a pull, got {np.ravel(sums)[at]:g} in {many:g}"
+            )
+
+
+class Poisson(Outcome):
+    """A count, with a log rate that is linear in the features.
+
+    Parameters
+    ----------
+    prior : Prior, optional
+        Of the parameters, on the scale of logarithms; by default `Prior(0, 1)`.
+
+    Examples
+    --------
+    >>> Poisson()
+    Poisson()
+    """
+
+    kind = "poisson"
+
+    def __init__(self, *, prior: Prior | None = None) -> None:
+        self.prior = _check_prior(prior)
+
+    def natural(self, name: str, mean: Any) -> Array:
+        """The logarithm of a rate."""
+        mean = _check.numbers(name, mean, infinite=True)
+        if np.any(~(mean > 0)):
+            raise ValueError(f"{name}: expected a positive rate, got {mean.min():g}")
+        return np.log(mean)
+
+    def shift(self, name: str, by: float) -> float:
+        """The logarithm of a ratio of rates."""
+        return _log_ratio(name, by, "a ratio of rates")
+
+    def mean(self, natural: Array) -> Array:
+        """The rate."""
+        with np.errstate(over="ignore"):
+            return np.exp(natural)
+
+    def variance(self, natural: Array) -> Array:
+        """The rate."""
+        return self.mean(natural)
+
+    def divergence(self, natural: Array, other: Array) -> Array:
+        """From e^s, without losing what is small beside it."""
+        step = np.subtract(other, natural)
+        with np.errstate(over="ignore", invalid="ignore"):
+            beyond = np.expm1(step) - step
+        series = step**2 * (0.5 + step * (1 / 6 + step * (1 / 24 + step / 120)))
+        return self.mean(natural) * np.where(np.abs(step) < 1e-3, series, beyond)
+
+    def draw(self, rng: np.random.Generator, natural: Array, noise: float) -> Array:
+        """Counts."""
+        return rng.poisson(np.exp(natural)).astype(float)
+
+    def check(self, name: str, sums: Array, counts: Array) -> None:
+        """Counts are whole numbers."""
+        _check_whole(name, sums, "a count")
+
+
+@dataclass(frozen=True)
+class Relative:
+    """A limit relative to a candidate, in place of a number.
+
+    Parameters
+    ----------
+    candidate : index or name
+        The one to compare with.
+    by : float
+        By how much a cost may exceed that candidate's: a difference of means (Gaussian), an odds
+        ratio (Bernoulli) or a ratio of rates (Poisson).
+
+    Examples
+    --------
+    >>> Relative("control", 10.0)
+    Relative(candidate='control', by=10.0)
+    """
+
+    candidate: int | str
+    by: float
+
+
+OUTCOMES: dict[str, type[Outcome]] = {one.kind: one for one in (Gaussian, Bernoulli, Poisson)}
+
+
+def from_dict(name: str, document: Any) -> Outcome:
+    """An outcome from what `Outcome.to_dict` wrote, or from its name.
+
+    >>> from_dict("reward", "bernoulli")
+    Bernoulli()
+    >>> from_dict("reward", {"kind": "gaussian", "noise": 2.0, "prior": {"sd": 3.0}})
+    Gaussian(noise=2.0, prior=Prior(mean=0.0, sd=3.0))
+    """
+    given = {"kind": document} if isinstance(document, str) else document
+    if not isinstance(given, dict) or "kind" not in given:
+        raise ValueError(f"{name}: expected an outcome such as 'bernoulli', got {document!r}")
+    given = dict(given)
+    kind = given.pop("kind")
+    if kind not in OUTCOMES:
+        raise ValueError(f"{name}: {_check.unknown('outcome', kind, OUTCOMES)}")
+    if "prior" in given:
+        if not isinstance(given["prior"], dict):
+            raise ValueError(f"{name}: expected a table for the prior, got {given['prior']!r}")
+        given["prior"] = _build(f"{name}: prior", Prior, given["prior"])
+    return _build(name, OUTCOMES[kind], given)
+
+
+def _build(name: str, kind: Any, given: dict[str, Any]) -> Any:
+    from inspect import signature
+
+    for key in given:
+        if key not in signature(kind).parameters:
+            raise ValueError(f"{name}: {_check.unknown('key', key, signature(kind).parameters)}")
+    try:
+        return kind(**given)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
+def _check_prior(prior: Any) -> Prior | None:
+    if prior is not None:
+        _check.kind("prior", prior, Prior)
+    return prior
+
+
+def _check_covariance(value: Any) -> Array:
+    matrix = _check.numbers("covariance", value)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"covariance: expected a square matrix, got shape {matrix.shape}")
+    if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=0):
+        raise ValueError("covariance: expected a symmetric matrix")
+    matrix = (matrix + matrix.T) / 2
+    variance = np.diag(matrix)
+    if variance.min() <= 0:
+        raise ValueError(f"covariance: expected positive variances, got {variance.min():g}")
+    sd = np.sqrt(variance)
+    least = float(np.linalg.eigvalsh(matrix / np.outer(sd, sd))[0])
+    if least < 1e-14:
+        raise ValueError(
+            f"covariance: expected a positive definite matrix, got a smallest eigenvalue of "
+            f"{least:g} times the variances"
+        )
+    return matrix
+
+
+def _check_whole(name: str, values: Array, what: str) -> None:
+    values = np.ravel(values)
+    bad = ~np.isnan(values) & ((values < 0) | (values != np.floor(values)))
+    if bad.any():
+        raise ValueError(f"{name}: expected {what}, got {values[bad][0]:g}")
+
+
+def _log_ratio(name: str, by: float, what: str) -> float:
+    if not by > 0:
+        raise ValueError(f"{name}: expected {what} above 0, got {by:g}")
+    return float(np.log(by))

@@ -32,13 +32,20 @@ class Instance:
     theta_cost : one vector for each constraint, optional
         The true cost parameters: rows of a table, a dict of constraint names to vectors, or a
         single vector where there is one constraint.
+    reward_noise : float, optional
+        The true standard deviation, where the problem has it learnt; 1 by default.
+    cost_noise : float or one for each constraint, optional
+        The same for the costs.
 
     Attributes
     ----------
     theta_reward, theta_cost : ndarray
         Shapes (feature,) and (constraint, feature).
-    best : int
-        Index of the best feasible candidate; the first of them if several tie.
+    mean_reward, mean_cost : ndarray
+        Of each candidate, in the units of the outcomes.
+    best : int or None
+        Index of the best feasible candidate; the first of them if several tie. None where no
+        candidate is feasible.
 
     Examples
     --------
@@ -48,28 +55,38 @@ class Instance:
     np.str_('low')
     """
 
-    def __init__(self, problem: Problem, theta_reward: Any, theta_cost: Any = None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        theta_reward: Any,
+        theta_cost: Any = None,
+        *,
+        reward_noise: float | None = None,
+        cost_noise: Any = None,
+    ) -> None:
         _check.kind("problem", problem, Problem)
         self.problem = problem
         parameters = read_parameters(problem, theta_reward, theta_cost, single=True)
         self.theta_reward, self.theta_cost = parameters
         self._check_radius()
-        self.mean_reward = _inner(problem.candidates, self.theta_reward)
-        self.mean_cost = _inner(problem.candidates[:, np.newaxis], self.theta_cost)
-        self.feasible = np.all(self.mean_cost <= problem.thresholds, axis=1)
-        if not self.feasible.any():
-            excess = (self.mean_cost - problem.thresholds).max(axis=1)
-            nearest = int(np.argmin(excess))
-            raise ValueError(
-                "theta_cost: no candidate is feasible; the nearest, "
-                f"{problem.name(nearest)!r}, exceeds a threshold by {excess[nearest]:g}"
-            )
+        self.noise = _true_noise(problem, reward_noise, cost_noise)
+        natural = _inner(problem.candidates, self.theta_reward)
+        self.mean_reward = problem.outcomes[0].mean(natural)
+        costs = _inner(problem.candidates[:, np.newaxis], self.theta_cost)
+        self.mean_cost = np.empty(costs.shape)
+        for j, outcome in enumerate(problem.outcomes[1:]):
+            self.mean_cost[:, j] = outcome.mean(costs[:, j])
+        # On the natural scale, and against the reference where a limit is relative.
+        self.cost_margin = problem.limits - _inner(problem.cost_vectors, self.theta_cost)
+        self.feasible = np.all(self.cost_margin >= 0, axis=1)
         self.best = self._best()
         for array in (self.theta_reward, self.theta_cost, self.mean_reward, self.mean_cost):
             array.setflags(write=False)
 
-    def _best(self) -> int:
+    def _best(self) -> int | None:
         """The best feasible candidate, by differences: sums of large numbers hide small ones."""
+        if not self.feasible.any():
+            return None
         best = int(np.argmax(np.where(self.feasible, self.mean_reward, -np.inf)))
         for _ in self.mean_reward:  # each step is to a better one, so that it ends
             ahead = np.where(self.feasible, -self._gap(best), 0.0)
@@ -84,14 +101,19 @@ class Instance:
 
     @cached_property
     def reward_gap(self) -> Array:
-        r"""How much less reward each candidate has, :math:`\langle\theta_r, z^* - z\rangle`."""
-        return self._gap(self.best)
+        r"""How much less reward each candidate has, :math:`\langle\theta_r, z^* - z\rangle`.
+
+        On the natural scale. Where none is feasible, against the candidate of highest reward.
+        """
+        return self._gap(int(np.argmax(self.mean_reward)) if self.best is None else self.best)
 
     @cached_property
     def kind(self) -> Any:
         """The class of each candidate: best, A1, A2 or A3 of the paper."""
         infeasible = np.where(self.reward_gap < 0, INFEASIBLE_SUPEROPTIMAL, INFEASIBLE_SUBOPTIMAL)
         kind = np.where(self.feasible, FEASIBLE_SUBOPTIMAL, infeasible)
+        if self.best is None:
+            return kind
         return np.where(self.problem.copies(self.best), BEST, kind)
 
     def summary(self) -> "xr.Dataset":
@@ -122,12 +144,12 @@ class Instance:
                 "mean_reward": ("candidate", self.mean_reward),
                 "reward_gap": ("candidate", self.reward_gap),
                 "mean_cost": (both, self.mean_cost),
-                "cost_margin": (both, self.problem.thresholds - self.mean_cost),
+                "cost_margin": (both, self.cost_margin),
                 "feasible": ("candidate", self.feasible),
                 "kind": ("candidate", self.kind.astype(str)),
             },
             coords={name: coords[name] for name in both},
-            attrs={"best": self.problem.name(self.best)},
+            attrs={"best": "none" if self.best is None else self.problem.name(self.best)},
         )
 
     def pull(
@@ -140,10 +162,11 @@ class Instance:
         arms : vector of arm indices
         seed : int, SeedSequence or Generator, optional
         noise : {"gaussian", "student_t", "logistic"}
-            With means :math:`\mu = \langle\theta, x\rangle` and the scales of the problem: Gaussian
-            noise; Student's t times the scale, which has outliers; or no noise to add, but a 1
-            with probability :math:`1 / (1 + e^{-\mu})` and a 0 otherwise. They are what the models
-            `linear_gaussian` (and `unknown_noise`), `student_t` and `logistic` assume.
+            "gaussian" draws from the outcomes of the problem, whatever they are. The others take
+            their place: with means :math:`\mu = \langle\theta, x\rangle` and the scales of the
+            problem Student's t times the scale, which has outliers; or a 1 with probability
+            :math:`1 / (1 + e^{-\mu})` and a 0 otherwise. They are what the models `student_t` and
+            `logistic` assume.
         degrees : float
             Degrees of freedom of Student's t.
 
@@ -168,6 +191,13 @@ class Instance:
                 (odds[:, 0] < mean_reward).astype(float),
                 (odds[:, 1:] < mean_cost).astype(float),
             )
+        if noise == "gaussian" and not problem.textbook:
+            natural = np.column_stack([mean_reward, mean_cost])
+            shown = [
+                outcome.draw(rng, natural[:, b], self.noise[b])
+                for b, outcome in enumerate(problem.outcomes)
+            ]
+            return shown[0], np.column_stack([*shown[1:], np.empty((len(pulled), 0))])
         if noise == "gaussian":
             errors = rng.standard_normal(shape)
         elif noise == "student_t":
@@ -196,6 +226,7 @@ class Instance:
             self.problem == other.problem
             and np.array_equal(self.theta_reward, other.theta_reward)
             and np.array_equal(self.theta_cost, other.theta_cost)
+            and np.array_equal(self.noise, other.noise)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -205,7 +236,8 @@ class Instance:
         costs = [f"cost {name}" for name in self.problem.coords["constraint"]]
         header = ["candidate", "reward", "gap", *costs, "class"]
         order = np.argsort(self.reward_gap + np.where(self.feasible, 0.0, np.inf), kind="stable")
-        order = np.concatenate([[self.best], order[order != self.best]])
+        if self.best is not None:
+            order = np.concatenate([[self.best], order[order != self.best]])
         rows = [
             [
                 self.problem.name(i),
@@ -241,6 +273,29 @@ class Instance:
             f"<pre>Instance of a {escape(repr(self.problem))}</pre>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
         )
+
+
+def _true_noise(problem: Problem, reward: Any, cost: Any) -> Array:
+    """Standard deviations of Gaussian outcomes, known or not, block by block; 1 for others."""
+    constraints = problem.thresholds.size
+    names = problem.coords["constraint"].tolist()
+    if isinstance(cost, Mapping) or getattr(cost, "ndim", 0) == 1:
+        cost = _check.by_name("cost_noise", cost, names, "threshold")
+    given = np.ones(constraints) if cost is None else _check.numbers("cost_noise", cost)
+    if given.shape not in ((), (constraints,)):
+        raise ValueError(
+            f"cost_noise: expected one number or {constraints}, got shape {given.shape}"
+        )
+    if np.any(given <= 0):
+        raise ValueError(f"cost_noise: expected positive numbers, got {given.min():g}")
+    truth = 1.0 if reward is None else _check.positive("reward_noise", reward)
+    noise = np.concatenate([[truth], np.broadcast_to(given, constraints)])
+    told = [reward is not None] + [cost is not None] * constraints
+    for b in np.flatnonzero(told & ~np.isnan(problem.noise) & (problem.noise != noise)):
+        name = "reward_noise" if b == 0 else f"cost_noise: {names[b - 1]}"
+        raise ValueError(f"{name}: the problem says {problem.noise[b]:g}, got {noise[b]:g}")
+    known = problem.noise
+    return np.where(np.isnan(known), noise, known)
 
 
 def _inner(vectors: Array, parameter: Array) -> Array:

@@ -101,12 +101,12 @@ class Outcome(ABC):
     """What the kinds of outcomes share. `A` is the cumulant of the natural parameter."""
 
     kind: ClassVar[str]
+    relative: ClassVar[str]  # what `Relative` limits
     prior: Prior | None
 
-    @property
-    def given_prior(self) -> Prior:
-        """The prior, `Prior(0, 1)` by default."""
-        return Prior() if self.prior is None else self.prior
+    def prior_on(self, features: int, name: str) -> tuple[Array, Array]:
+        """Mean and covariance of the prior, `Prior(0, 1)` by default."""
+        return (Prior() if self.prior is None else self.prior).on(features, name=f"{name}: prior")
 
     @abstractmethod
     def natural(self, name: str, mean: Any) -> Array:
@@ -175,6 +175,7 @@ class Gaussian(Outcome):
     """
 
     kind = "gaussian"
+    relative = "difference of means"
 
     def __init__(
         self, noise: float | None = None, *, noise_prior: Any = None, prior: Prior | None = None
@@ -197,6 +198,14 @@ class Gaussian(Outcome):
     def learnt(self) -> bool:
         """Whether the noise is learnt."""
         return self.noise is None
+
+    def prior_on(self, features: int, name: str) -> tuple[Array, Array]:
+        """By default N(0, noise² I), the noise that is known or its prior guess."""
+        if self.prior is not None:
+            return super().prior_on(features, name)
+        shape, scale = self.noise_prior
+        variance = scale / shape if self.noise is None else self.noise**2
+        return np.zeros(features), variance * np.eye(features)
 
     def natural(self, name: str, mean: Any) -> Array:
         """The mean itself."""
@@ -244,6 +253,7 @@ class Bernoulli(Outcome):
     """
 
     kind = "bernoulli"
+    relative = "odds ratio"
 
     def __init__(self, *, prior: Prior | None = None) -> None:
         self.prior = _check_prior(prior)
@@ -320,6 +330,7 @@ class Poisson(Outcome):
     """
 
     kind = "poisson"
+    relative = "ratio of rates"
 
     def __init__(self, *, prior: Prior | None = None) -> None:
         self.prior = _check_prior(prior)

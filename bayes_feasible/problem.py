@@ -10,6 +10,7 @@ from scipy.linalg import qr
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
+from bayes_feasible.outcomes import Gaussian, Outcome, Relative
 
 SPAN_TOLERANCE = np.sqrt(np.finfo(float).eps)
 EQUILIBRATIONS = 4  # rounds of scaling before the rank of the arms is decided
@@ -28,14 +29,21 @@ class Problem:
         What can be pulled, one vector a row. Names are kept and label every output.
     thresholds : number, sequence, or dict of names to numbers, optional
         The largest feasible mean cost of each constraint. None at all: plain best-arm
-        identification. `inf`: that constraint never binds.
+        identification. `inf`: that constraint never binds. In place of a number `Relative` limits
+        a cost by that of another candidate.
     candidates : like `arms`, optional
         What can be recommended; the arms themselves by default. Each must lie in the span of
         the arms, for otherwise no number of pulls would tell its reward.
+    reward : Outcome, optional
+        What a reward is: `Gaussian`, `Bernoulli` or `Poisson`, with a prior of its own.
+    costs : Outcome, or one for each constraint, optional
+        What the costs are: one for all, a sequence, or a dict of names to outcomes. Thresholds
+        are in the units of the outcome: a mean, a probability, a rate.
     reward_noise : float
-        Standard deviation :math:`\sigma` of a reward.
+        Standard deviation :math:`\sigma` of a reward, 1 by default, in place of `reward`. The
+        prior of the parameter is then N(0, σ² I), as in the paper.
     cost_noise : float or one for each constraint
-        Standard deviations :math:`\gamma_j` of the costs.
+        Standard deviations :math:`\gamma_j` of the costs, in place of `costs`.
     parameter_radius : float or pair of floats, optional
         Bounds on the norms of the reward parameter and of each cost parameter. Unbounded by
         default. One number bounds both.
@@ -46,6 +54,12 @@ class Problem:
         The vectors, of shapes (arm, feature) and (candidate, feature).
     thresholds, cost_noise : ndarray
         One value for each constraint.
+    outcomes : tuple of Outcome
+        Of the reward, then of each cost.
+    limits : ndarray (constraint,)
+        The thresholds on the scale of the natural parameter, which is linear in the features.
+    references : ndarray (constraint, feature)
+        What a candidate's cost is compared with: zeros where the limit is absolute.
     parameter_radius : tuple of two floats or None
     coords : dict
         Names along `arm`, `candidate`, `feature` and `constraint`.
@@ -65,8 +79,10 @@ class Problem:
         thresholds: Any = (),
         *,
         candidates: Any = None,
-        reward_noise: float = 1.0,
-        cost_noise: Any = 1.0,
+        reward: Outcome | None = None,
+        costs: Any = None,
+        reward_noise: float | None = None,
+        cost_noise: Any = None,
         parameter_radius: Any = None,
     ) -> None:
         self.arms, arm_names, features = _check.table("arms", arms, "arm")
@@ -84,12 +100,11 @@ class Problem:
                 features, named_by = other, "candidates"
             if candidate_names == arm_names and np.array_equal(self.candidates, self.arms):
                 self.candidates = self.arms
+        thresholds, relative = _split_relative(thresholds)
         limits, constraint_names = _check.named_values("thresholds", thresholds)
         if np.isneginf(limits).any():
             raise ValueError("thresholds: -inf leaves no candidate feasible")
         self.thresholds = limits
-        self.reward_noise = _check.positive("reward_noise", reward_noise)
-        self.cost_noise = _cost_noise(cost_noise, limits.size, constraint_names)
         self.parameter_radius = _radius(parameter_radius)
         self.coords: dict[str, NDArray[Any]] = {
             "arm": _check.names("arms", arm_names, len(self.arms)),
@@ -97,9 +112,82 @@ class Problem:
             "feature": _check.names(named_by, features, self.arms.shape[1]),
             "constraint": _check.names("thresholds", constraint_names, limits.size),
         }
-        for array in (self.arms, self.candidates, self.thresholds, self.cost_noise):
+        self.outcomes = (
+            _reward_outcome(reward, reward_noise),
+            *_cost_outcomes(costs, cost_noise, limits.size, constraint_names),
+        )
+        self.relative: tuple[Relative | None, ...] = tuple(
+            relative.get(j) for j in range(limits.size)
+        )
+        self._set_limits()
+        for array in (self.arms, self.candidates, self.thresholds, self.limits, self.references):
             array.setflags(write=False)
         self._check_span()
+        if self.parameter_radius is not None and not self.textbook:
+            raise ValueError(
+                "parameter_radius: expected Gaussian outcomes of known noise with the default "
+                "prior, and no relative threshold"
+            )
+
+    def _set_limits(self) -> None:
+        """Thresholds on the natural scale, and the candidates that some are relative to."""
+        self.limits = np.empty(self.thresholds.size)
+        self.references = np.zeros((self.thresholds.size, self.arms.shape[1]))
+        for j, (outcome, relative) in enumerate(zip(self.outcomes[1:], self.relative, strict=True)):
+            name = f"thresholds: {self.coords['constraint'][j]}"
+            if relative is None:
+                self.limits[j] = outcome.natural(name, self.thresholds[j])
+                continue
+            at = _check.candidate(self, relative.candidate, name="thresholds: Relative")
+            self.references[j] = self.candidates[at]
+            self.limits[j] = outcome.shift(name, self.thresholds[j])
+
+    @cached_property
+    def textbook(self) -> bool:
+        """Whether this is the paper's model: known noise, prior N(0, noise² I), absolute limits."""
+        known = all(
+            isinstance(one, Gaussian) and not one.learnt and one.prior is None
+            for one in self.outcomes
+        )
+        return known and not any(self.relative)
+
+    @cached_property
+    def noise(self) -> Array:
+        """Known standard deviations, block by block; NaN where there is none to know."""
+        return np.array([getattr(one, "noise", None) or np.nan for one in self.outcomes])
+
+    @property
+    def reward_noise(self) -> float:
+        """Standard deviation of a reward; NaN where it is not known."""
+        return float(self.noise[0])
+
+    @property
+    def cost_noise(self) -> Array:
+        """Standard deviations of the costs; NaN where they are not known."""
+        return self.noise[1:]
+
+    @cached_property
+    def priors(self) -> list[tuple[Array, Array]]:
+        """Prior mean and covariance of each block (where noise is learnt, at its prior guess)."""
+        features = self.arms.shape[1]
+        names = ["reward", *(f"costs {name}" for name in self.coords["constraint"])]
+        return [
+            one.prior_on(features, name) for name, one in zip(names, self.outcomes, strict=True)
+        ]
+
+    @cached_property
+    def cost_vectors(self) -> Array:
+        """What each candidate's costs are weighed by, over (candidate, constraint, feature).
+
+        A candidate is feasible where `cost_vectors[z, j] @ theta_cost[j] <= limits[j]` for all j.
+        """
+        return self.candidates[:, np.newaxis] - self.references
+
+    def feasible(self, theta_cost: Array) -> NDArray[np.bool_]:
+        """Which candidates are feasible under cost parameters (..., constraint, feature)."""
+        costs = np.asarray(theta_cost) @ self.candidates.T
+        shift = np.einsum("jf,...jf->...j", self.references, theta_cost)[..., np.newaxis]
+        return np.all(costs - shift <= self.limits[:, np.newaxis], axis=-2)
 
     @cached_property
     def basis(self) -> Array:
@@ -166,13 +254,14 @@ class Problem:
             return NotImplemented
         same_numbers = all(
             np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("arms", "candidates", "thresholds", "cost_noise")
+            for name in ("arms", "candidates", "thresholds")
         )
         same_names = all(np.array_equal(self.coords[k], other.coords[k]) for k in self.coords)
         return (
             same_numbers
             and same_names
-            and self.reward_noise == other.reward_noise
+            and self.outcomes == other.outcomes
+            and np.array_equal(self.references, other.references)
             and self.parameter_radius == other.parameter_radius
         )
 
@@ -185,16 +274,24 @@ class Problem:
             f"Problem: {_plural(arms, 'arm')}, {_plural(len(self.candidates), 'candidate')}{own}, "
             f"{_plural(features, 'feature')}, {_plural(self.thresholds.size, 'constraint')}"
         ]
-        for name, limit, noise in zip(
-            self.coords["constraint"], self.thresholds, self.cost_noise, strict=True
+        for j, (name, outcome) in enumerate(
+            zip(self.coords["constraint"], self.outcomes[1:], strict=True)
         ):
             label = name if isinstance(name, str) else f"cost {name}"
-            lines.append(f"  {label} <= {limit:g}, noise {noise:g}")
-        lines.append(f"  reward noise {self.reward_noise:g}")
+            lines.append(f"  {label} {self._describe_limit(j)}, {_describe(outcome)}")
+        lines.append(f"  reward {_describe(self.outcomes[0])}")
         if self.parameter_radius is not None:
             reward, cost = self.parameter_radius
             lines.append(f"  norm of the parameters: reward <= {reward:g}, costs <= {cost:g}")
         return "\n".join(lines)
+
+    def _describe_limit(self, constraint: int) -> str:
+        limit, relative = self.thresholds[constraint], self.relative[constraint]
+        if relative is None:
+            return f"<= {limit:g}"
+        reference = self.name(_check.candidate(self, relative.candidate))
+        unit = self.outcomes[1 + constraint].relative
+        return f"at most {reference}'s by {limit:g} ({unit})"
 
 
 def span(arms: Array) -> Array:
@@ -253,11 +350,59 @@ def _check_features(arms: Array, candidates: Array, ours: Any, theirs: Any) -> N
         )
 
 
-def _cost_noise(value: Any, constraints: int, names: list[Any] | None) -> Array:
+def _split_relative(thresholds: Any) -> tuple[Any, dict[int, Relative]]:
+    """Thresholds as numbers, and which of them, by position, are relative."""
+    if isinstance(thresholds, Relative):
+        thresholds = [thresholds]
+    if not isinstance(thresholds, Mapping | list | tuple):
+        return thresholds, {}
+    named = isinstance(thresholds, Mapping)
+    values = list(thresholds.values() if named else thresholds)
+    relative = {j: one for j, one in enumerate(values) if isinstance(one, Relative)}
+    numbers = [one.by if isinstance(one, Relative) else one for one in values]
+    return (dict(zip(thresholds, numbers, strict=True)) if named else numbers), relative
+
+
+def _reward_outcome(reward: Any, noise: Any) -> Outcome:
+    if reward is None:
+        return Gaussian(_check.positive("reward_noise", 1.0 if noise is None else noise))
+    _check.kind("reward", reward, Outcome)
+    if noise is not None:
+        raise ValueError("reward_noise: expected reward or reward_noise, got both")
+    return reward
+
+
+def _cost_outcomes(
+    costs: Any, noise: Any, constraints: int, names: list[Any] | None
+) -> list[Outcome]:
+    names = list(range(constraints)) if names is None else names
+    if costs is None:
+        return [Gaussian(one) for one in _cost_noise(noise, constraints, names).tolist()]
+    if noise is not None:
+        raise ValueError("cost_noise: expected costs or cost_noise, got both")
+    if isinstance(costs, Outcome):
+        return [costs] * constraints
+    if isinstance(costs, Mapping):
+        at = _check.order("costs", list(costs), names, "threshold", numbered=False)
+        given = list(costs.values())
+        costs = [given[i] for i in at]
+    if not isinstance(costs, list | tuple):
+        raise TypeError(
+            f"costs: expected an outcome, or one for each threshold, got {type(costs).__name__}"
+        )
+    if len(costs) != constraints:
+        raise ValueError(
+            f"costs: expected {constraints} outcomes, one for each threshold, got {len(costs)}"
+        )
+    for name, one in zip(names, costs, strict=True):
+        _check.kind(f"costs: {name}", one, Outcome)
+    return list(costs)
+
+
+def _cost_noise(value: Any, constraints: int, names: list[Any]) -> Array:
     if isinstance(value, Mapping) or getattr(value, "ndim", 0) == 1:
-        names = list(range(constraints)) if names is None else names
         value = _check.by_name("cost_noise", value, names, "threshold")
-    noise = _check.numbers("cost_noise", value)
+    noise = _check.numbers("cost_noise", 1.0 if value is None else value)
     if noise.ndim == 0:
         noise = np.full(constraints, noise)
     if noise.shape != (constraints,):
@@ -268,6 +413,13 @@ def _cost_noise(value: Any, constraints: int, names: list[Any] | None) -> Array:
     if noise.size and noise.min() <= 0:
         raise ValueError(f"cost_noise: expected positive numbers, got {noise.min():g}")
     return noise
+
+
+def _describe(outcome: Outcome) -> str:
+    """The outcome in a line of a problem's description."""
+    if isinstance(outcome, Gaussian) and not outcome.learnt and outcome.prior is None:
+        return f"noise {outcome.noise:g}"
+    return repr(outcome)
 
 
 def _radius(value: Any) -> tuple[float, float] | None:

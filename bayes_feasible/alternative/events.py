@@ -57,9 +57,9 @@ class Events:
         Its violated constraints come first, then the other candidates, each feasible and at least
         as good. A threshold that is not finite never binds.
         """
-        own, thresholds = problem.candidates[candidate], problem.thresholds
+        own, limits_of = problem.candidates[candidate], problem.limits
         rivals = np.flatnonzero(~problem.copies(candidate))
-        binding = np.flatnonzero(np.isfinite(thresholds))
+        binding = np.flatnonzero(np.isfinite(limits_of))
         violated, better = np.arange(binding.size), slice(binding.size, None)
         names = [
             f"{name if isinstance(name, str) else f'cost {name}'} of {problem.name(candidate)}"
@@ -67,13 +67,13 @@ class Events:
             for name in problem.coords["constraint"][binding].tolist()
         ]
         names += [f"{problem.name(rival)} better" for rival in rivals.tolist()]
-        vectors = np.zeros((len(names), 1 + thresholds.size, own.size))
+        vectors = np.zeros((len(names), 1 + limits_of.size, own.size))
         limits = np.full(vectors.shape[:2], -np.inf)
-        if own.any():
-            vectors[violated, 1 + binding] = own
-            limits[violated, 1 + binding] = thresholds[binding]
-        else:  # it costs 0 for certain: always too much, or never
-            limits[violated, 1 + binding] = np.where(thresholds[binding] < 0, -np.inf, np.inf)
+        costs = problem.cost_vectors[candidate, binding]
+        vectors[violated, 1 + binding] = costs
+        # A zero vector costs 0 for certain: always too much, or never.
+        certain = np.where(limits_of[binding] < 0, -np.inf, np.inf)
+        limits[violated, 1 + binding] = np.where(costs.any(axis=1), limits_of[binding], certain)
         vectors[better], limits[better] = _ask_feasible(problem, rivals)
         vectors[better, 0], limits[better, 0] = problem.candidates[rivals] - own, 0.0
         none = np.full(len(names), -1)
@@ -155,11 +155,11 @@ class Events:
 
 def _ask_feasible(problem: Problem, candidates: NDArray[np.int64]) -> tuple[Array, Array]:
     """Vectors and limits of the events that candidates are feasible."""
-    chosen, thresholds = problem.candidates[candidates], problem.thresholds
-    vectors = np.zeros((len(chosen), 1 + thresholds.size, chosen.shape[1]))
+    chosen, thresholds = problem.cost_vectors[candidates], problem.limits
+    vectors = np.zeros((len(chosen), 1 + thresholds.size, problem.arms.shape[1]))
     limits = np.full(vectors.shape[:2], -np.inf)
     # A zero vector costs 0 for certain: it is always feasible, or never.
-    asked = np.where(chosen.any(axis=1)[:, np.newaxis], -thresholds, np.inf)
+    asked = np.where(chosen.any(axis=2), -thresholds, np.inf)
     limits[:, 1:] = np.where(np.isinf(asked) & (thresholds >= 0), -np.inf, asked)
-    vectors[:, 1:] = np.where(np.isfinite(limits[:, 1:, np.newaxis]), -chosen[:, np.newaxis], 0.0)
+    vectors[:, 1:] = np.where(np.isfinite(limits[:, 1:, np.newaxis]), -chosen, 0.0)
     return vectors, limits

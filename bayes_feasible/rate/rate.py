@@ -18,6 +18,8 @@ from bayes_feasible.instance import (
     Instance,
 )
 from bayes_feasible.problem import SPAN_TOLERANCE, Problem, span
+from bayes_feasible.rate.general import Mistakes, best_allocation
+from bayes_feasible.rate.general import exponents as event_exponents
 from bayes_feasible.rate.interior import exponents as interior_exponents
 from bayes_feasible.rate.maximin import maximin
 from bayes_feasible.span import coordinates
@@ -218,6 +220,9 @@ def _exponents(problem: Problem, weights: Array, pieces: _Pieces) -> Array:
 
 def smallest_exponents(instance: Instance, allocations: Array) -> Array:
     """The smallest exponent under each of many allocations, the rows of a table."""
+    if not _is_textbook(instance):
+        mistakes = Mistakes(instance)
+        return np.array([event_exponents(mistakes, weights).min() for weights in allocations])
     problem, pieces = instance.problem, _pieces(instance)
     reduced: dict[bytes, tuple[Any, ...] | None] = {}
     smallest = np.empty(len(allocations))
@@ -268,7 +273,11 @@ def exponents(instance: Instance, allocation: Any) -> "xr.DataArray":
     """
     problem = _check_instance(instance).problem
     weights = _check.allocation(problem, allocation)
-    value = _exponents(problem, weights, _pieces(instance))
+    if _is_textbook(instance):
+        value = _exponents(problem, weights, _pieces(instance))
+    else:
+        mistakes = Mistakes(instance)
+        value = mistakes.by_candidate(event_exponents(mistakes, weights))
     return _over(problem, "candidate", value, "exponent")
 
 
@@ -309,11 +318,54 @@ def optimal_rate(instance: Instance, tol: float = 1e-8) -> Rate:
       hardest candidate 4 (weight 1): a feasible candidate of lower reward looks better
     """
     tol = _check.positive("tol", tol)
-    problem, pieces = _check_instance(instance).problem, _pieces(instance)
+    rate = _textbook_rate(instance, tol) if _is_textbook(instance) else _general_rate(instance, tol)
+    if not rate.gap <= tol:
+        warnings.warn(
+            f"optimal_rate reached a relative gap of {rate.gap:.1e} instead of {tol:.1e}; "
+            f"the rate is certain to be in [{rate.lower:.9g}, {rate.upper:.9g}]",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return rate
+
+
+def _is_textbook(instance: Instance) -> bool:
+    """Whether the exponents are those of the paper, for which there is a solver of their own."""
+    return _check_instance(instance).problem.textbook and instance.best is not None
+
+
+def _general_rate(instance: Instance, tol: float) -> Rate:
+    mistakes = Mistakes(instance)
+    weights = instance.problem.design.copy()
+    unseen = ~mistakes.on(instance.problem.arms).seen & ~mistakes.impossible
+    tied = mistakes.tied if mistakes.tied.any() else unseen
+    if tied.any():
+        names = ", ".join(repr(mistakes.events.names[e]) for e in np.flatnonzero(tied)[:SHOWN])
+        warnings.warn(
+            f"no number of pulls rules out {names}, so the rate is 0", UserWarning, stacklevel=3
+        )
+        upper, dual = 0.0, tied / tied.sum()
+    elif mistakes.impossible.all():
+        upper, dual = np.inf, np.zeros(len(tied))
+    else:
+        saddle, dual = best_allocation(mistakes, 0.5 * tol)
+        weights, upper = saddle.allocation, saddle.upper
+        sparse = np.where(weights > NEGLIGIBLE, weights, 0.0)
+        sparse /= sparse.sum()
+        if event_exponents(mistakes, sparse).min() >= (1 - 0.25 * tol) * saddle.lower:
+            weights = sparse
+    value = mistakes.by_candidate(event_exponents(mistakes, weights))
+    by_candidate = np.zeros(value.size)
+    np.add.at(by_candidate, mistakes.owner, dual)
+    return _rate(instance, weights, value, by_candidate, upper)
+
+
+def _textbook_rate(instance: Instance, tol: float) -> Rate:
+    problem, pieces = instance.problem, _pieces(instance)
     coords = _in_span(problem, pieces)
     zero = pieces.zero if pieces.zero.any() else coords.unseen
     if zero.any():
-        warnings.warn(_tie_message(instance, zero), UserWarning, stacklevel=2)
+        warnings.warn(_tie_message(instance, zero), UserWarning, stacklevel=3)
         dual = zero / zero.sum()
         weights = problem.design.copy()
         return _rate(instance, weights, _exponents(problem, weights, pieces), dual, 0.0)
@@ -329,15 +381,7 @@ def optimal_rate(instance: Instance, tol: float = 1e-8) -> Rate:
         weights = sparse
     else:
         value = _exponents(problem, weights, pieces)
-    rate = _rate(instance, weights, value, dual, upper)
-    if not rate.gap <= tol:
-        warnings.warn(
-            f"optimal_rate reached a relative gap of {rate.gap:.1e} instead of {tol:.1e}; "
-            f"the rate is certain to be in [{rate.lower:.9g}, {rate.upper:.9g}]",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-    return rate
+    return _rate(instance, weights, value, dual, upper)
 
 
 @dataclass(frozen=True)
@@ -384,10 +428,16 @@ def _rate(instance: Instance, weights: Array, value: Array, dual: Array, upper: 
         lower=lower,
         upper=float(upper),
         hardest=hardest,
-        mistake="" if hardest is None else _MISTAKE[str(instance.kind[hardest])],
+        mistake="" if hardest is None else _mistake(instance, hardest),
         problem=instance.problem,
         arrays=(weights, dual, value),
     )
+
+
+def _mistake(instance: Instance, hardest: int) -> str:
+    if instance.best is None:
+        return "a candidate that is not feasible looks feasible"
+    return _MISTAKE[str(instance.kind[hardest])]
 
 
 def _check_instance(instance: Any) -> Instance:

@@ -28,8 +28,8 @@ def kind(name: str, value: Any, *kinds: type) -> None:
         raise TypeError(f"{name}: expected {expected}, got {_short(value)}")
 
 
-def numbers(name: str, value: Any, *, infinite: bool = False) -> Array:
-    """A new float array without NaN; without infinities either unless `infinite`."""
+def numbers(name: str, value: Any, *, infinite: bool = False, missing: bool = False) -> Array:
+    """A new float array; infinities and NaN only where `infinite` and `missing` say so."""
     if type(value) is float and SMALLEST <= abs(value) <= LARGEST:  # as most pulls come
         return np.array(value)
     raw = _array(name, value, "numbers")
@@ -46,7 +46,7 @@ def numbers(name: str, value: Any, *, infinite: bool = False) -> Array:
     size = np.abs(array)
     if np.all((size == 0) | ((size >= SMALLEST) & (size <= LARGEST))):
         return array
-    bad = np.isnan(array) if infinite else ~np.isfinite(array)
+    bad = np.isnan(array) & (not missing) | np.isinf(array) & (not infinite)
     if bad.any():
         where = np.unravel_index(int(np.argmax(bad)), array.shape)
         at = f" at index {tuple(map(int, where))}" if array.ndim else ""
@@ -190,6 +190,8 @@ def pulls(
     reward: Any,
     cost: Any,
     names: tuple[str, str, str] = ("arm", "reward", "cost"),
+    *,
+    missing: bool = False,
 ) -> tuple[NDArray[np.int64], Array, Array]:
     """The outcomes of one pull or many: arms (pull,), rewards (pull,), costs (pull, constraint).
 
@@ -201,15 +203,17 @@ def pulls(
         chosen = np.array([place(names[0], arm, problem.coords["arm"], "arm")])
     else:
         chosen = arms(problem, arm, name=names[0])
-    rewards = numbers(names[1], reward)
+    rewards = numbers(names[1], reward, missing=missing)
     if rewards.shape != (() if single else chosen.shape):
         expected = "one number" if single else f"{chosen.size} numbers, one for each pull"
         raise ValueError(f"{names[1]}: expected {expected}, got shape {rewards.shape}")
     cost = _by_constraint(names[2], cost, problem.coords["constraint"], single)
-    table = costs(names[2], cost, chosen.size, problem.coords["constraint"], single)
+    table = costs(
+        names[2], cost, chosen.size, problem.coords["constraint"], single, missing=missing
+    )
     rewards = np.atleast_1d(rewards)
     for name, outcomes in zip(names[1:], (rewards, table), strict=True):
-        if (largest := np.abs(outcomes).max(initial=0.0)) > LARGEST_OUTCOME:
+        if (largest := np.nanmax(np.abs(outcomes), initial=0.0)) > LARGEST_OUTCOME:
             raise ValueError(f"{name}: expected at most {LARGEST_OUTCOME:g}, got {largest:g}")
     return chosen, rewards, table
 
@@ -217,7 +221,9 @@ def pulls(
 def _by_constraint(name: str, value: Any, constraints: Any, single: bool) -> Any:
     """Costs in the order of the constraints, where they carry names."""
     if isinstance(value, Mapping):
-        columns = [numbers(f"{name} {key}", column) for key, column in value.items()]
+        columns = [
+            numbers(f"{name} {key}", column, missing=True) for key, column in value.items()
+        ]  # NaN is met again where the table is checked
         at = order(name, list(value), constraints, "constraint", numbered=False)
         columns = [columns[i] for i in at]
         if len({column.shape for column in columns}) > 1:
@@ -254,9 +260,12 @@ def _ordered_table(name: str, value: Any, row: str, expected: dict[str, tuple[An
     return array
 
 
-def costs(name: str, value: Any, rows: int, constraints: Any, single: bool = False) -> Array:
+def costs(
+    name: str, value: Any, rows: int, constraints: Any, single: bool = False, *,
+    missing: bool = False,
+) -> Array:  # fmt: skip
     """Costs as a table (row, constraint); one `single` row may come as a vector or a number."""
-    table = np.zeros((rows, 0)) if value is None else numbers(name, value)
+    table = np.zeros((rows, 0)) if value is None else numbers(name, value, missing=missing)
     size = len(constraints)
     if single and value is not None:
         table = np.atleast_1d(table)[np.newaxis]

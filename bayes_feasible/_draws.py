@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_feasible._check import Array
-from bayes_feasible.alternative import bounded
+from bayes_feasible.alternative import bounded, general
 from bayes_feasible.problem import Problem
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def unrestricted(
 ) -> Array:
     """Draws from the posterior itself, within the problem's `parameter_radius` if it has one."""
     problem = posterior.problem
+    if not posterior.textbook:
+        return general.draw_all(posterior.blocks, rng, size).theta
     centre = block_means(posterior)
     spread = block_noise(problem) * np.sqrt(scale)
     if problem.parameter_radius is None:

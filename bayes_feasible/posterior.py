@@ -1,4 +1,4 @@
-"""The Gaussian posterior of the reward and cost parameters."""
+"""The posterior of the reward and cost parameters."""
 
 from typing import TYPE_CHECKING, Any, Self
 
@@ -9,6 +9,13 @@ from scipy.linalg import qr
 from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible._draws import labelled, unrestricted
+from bayes_feasible.alternative import general
+from bayes_feasible.alternative.events import Events
+from bayes_feasible.blocks.base import Block
+from bayes_feasible.blocks.gaussian import GaussianBlock, conjugate
+from bayes_feasible.blocks.log_concave import LogConcaveBlock
+from bayes_feasible.blocks.student import StudentBlock
+from bayes_feasible.outcomes import Gaussian, Outcome
 from bayes_feasible.problem import Problem
 from bayes_feasible.span import least_squares, unwhiten_rows, whiten
 
@@ -23,6 +30,11 @@ class Posterior:
 
     .. math:: \theta_r \sim N(V^{-1} \sum_t x_t y_t, \; \sigma^2 V^{-1}), \qquad
               \theta_{c,j} \sim N(V^{-1} \sum_t x_t c_{t,j}, \; \gamma_j^2 V^{-1}).
+
+    That is the paper's model. Other outcomes and priors have blocks of their own (see
+    `bayes_feasible.blocks`): Student's where the noise of a Gaussian is learnt, and for 0/1 and
+    counts a log-concave posterior with a Gaussian at its mode. An outcome that was not seen, NaN,
+    is simply not counted in its block.
 
     The state is what can be added up without loss: how often each arm was pulled (integers) and
     the sums of what it showed. Nothing is updated in place that rounding could wear down, so ten
@@ -52,6 +64,9 @@ class Posterior:
         self.counts: NDArray[np.int64] = np.zeros(arms, dtype=np.int64)
         self.reward_sums: Array = np.zeros(arms)
         self.cost_sums: Array = np.zeros((arms, constraints))
+        self.missing: NDArray[np.int64] = np.zeros((arms, 1 + constraints), dtype=np.int64)
+        self.squares: Array = np.zeros((arms, 1 + constraints))  # about each arm's own mean
+        self._blocks: list[Block] | None = None
         self._factors: tuple[Array, NDArray[np.int64], Array] | None = None
 
     @classmethod
@@ -75,8 +90,7 @@ class Posterior:
         """
         posterior = cls(problem)
         arms = _check.arms(problem, arms)
-        names = ("arms", "rewards", "costs")
-        posterior._add(*_check.pulls(problem, arms, rewards, costs, names))
+        posterior._update(arms, rewards, costs, 1, None, ("arms", "rewards", "costs"))
         return posterior
 
     @classmethod
@@ -122,15 +136,25 @@ class Posterior:
         )
         return posterior
 
-    def update(self, arm: Any, reward: Any, cost: Any = None) -> None:
+    def update(
+        self, arm: Any, reward: Any, cost: Any = None, count: Any = 1, *, sd: Any = None
+    ) -> None:
         """Take in one pull, or many at once where vectors are given.
 
         Parameters
         ----------
         arm : index or name of an arm, or a vector of them
         reward : number, or a vector
+            NaN where it was not seen (yet).
         cost : one number for each constraint, or a table (pull, constraint)
-            In the order of the constraints, or by their names (dict, Series, DataFrame).
+            In the order of the constraints, or by their names (dict, Series, DataFrame). NaN
+            where it was not seen (yet).
+        count : whole number, or a vector
+            Where it is more than 1, reward and cost are sums over so many pulls of the arm:
+            successes, counts, totals.
+        sd : number for the reward and each cost, or a table (pull, 1 + constraint), optional
+            Standard deviations of the outcomes summed (with n - 1), needed where the noise of a
+            Gaussian is learnt from sums.
 
         Examples
         --------
@@ -138,18 +162,120 @@ class Posterior:
         >>> posterior = Posterior(Problem([[1, 0], [0, 1]], thresholds=[0.5, 2.0]))
         >>> posterior.update(0, 2.0, [0.1, 1.5])
         >>> posterior.update([0, 1], [1.0, 1.0], [[0.2, 1.4], [0.7, 0.3]])
+        >>> posterior.update(1, 8.0, [2.5, float("nan")], count=10)
         >>> posterior.counts
-        array([2, 1])
+        array([ 2, 11])
         """
-        self._add(*_check.pulls(self.problem, arm, reward, cost))
+        self._update(arm, reward, cost, count, sd, ("arm", "reward", "cost"))
 
-    def _add(self, arms: NDArray[np.int64], rewards: Array, costs: Array) -> None:
+    def _update(
+        self, arm: Any, reward: Any, cost: Any, count: Any, sd: Any, names: tuple[str, str, str]
+    ) -> None:
+        problem = self.problem
+        arms, rewards, costs = _check.pulls(problem, arm, reward, cost, names, missing=True)
+        number = _check_counts(count, arms.size)
+        shown = np.column_stack([rewards, costs])
+        labels = [names[1], *(f"{names[2]} {name}" for name in problem.coords["constraint"])]
+        for b, outcome in enumerate(problem.outcomes):
+            outcome.check(labels[b], shown[:, b], number)
+        within = self._within(shown, number, sd, labels)
         size = len(self.counts)
-        self.counts += np.bincount(arms, minlength=size)
-        self.reward_sums += np.bincount(arms, rewards, minlength=size)
+        there = ~np.isnan(shown)
+        for b, outcome in enumerate(problem.outcomes):
+            if isinstance(outcome, Gaussian) and outcome.learnt:
+                seen = there[:, b]
+                self._add_squares(b, arms[seen], shown[seen, b], number[seen], within[seen, b])
+        self.counts += np.bincount(arms, number, minlength=size).astype(np.int64)
+        shown = np.where(there, shown, 0.0)
+        self.reward_sums += np.bincount(arms, shown[:, 0], minlength=size)
         for j in range(costs.shape[1]):
-            self.cost_sums[:, j] += np.bincount(arms, costs[:, j], minlength=size)
-        self._factors = None
+            self.cost_sums[:, j] += np.bincount(arms, shown[:, 1 + j], minlength=size)
+        for b in np.flatnonzero(~there.all(axis=0)):
+            lost = np.bincount(arms, np.where(there[:, b], 0, number), minlength=size)
+            self.missing[:, b] += lost.astype(np.int64)
+        self._factors = self._blocks = None
+
+    def _within(self, shown: Array, number: Array, sd: Any, labels: list[str]) -> Array:
+        """Sums of squares about the mean of each row of sums."""
+        result = np.zeros(shown.shape)
+        given = None
+        if sd is not None:
+            given = _check.numbers("sd", sd, missing=True)
+            if given.shape not in (shown.shape, shown.shape[1:], ()):
+                raise ValueError(
+                    f"sd: expected {shown.shape[1]} numbers, one for the reward and each cost, "
+                    f"got shape {given.shape}"
+                )
+            given = np.broadcast_to(given, shown.shape)
+            if np.any(given < 0):
+                raise ValueError(f"sd: expected no negative number, got {np.nanmin(given):g}")
+        for b, outcome in enumerate(self.problem.outcomes):
+            if not (isinstance(outcome, Gaussian) and outcome.learnt):
+                continue
+            summed = (number > 1) & ~np.isnan(shown[:, b])
+            if summed.any() and (given is None or np.isnan(given[summed, b]).any()):
+                raise ValueError(
+                    f"sd: {labels[b]} has noise that is learnt, so sums need the standard "
+                    "deviation of what was summed"
+                )
+            if summed.any() and given is not None:
+                result[summed, b] = np.square(given[summed, b]) * (number[summed] - 1)
+        return result
+
+    def _add_squares(
+        self, b: int, arms: NDArray[np.int64], sums: Array, number: Array, within: Array
+    ) -> None:
+        """Add to the squares about each arm's mean those of new rows, and between the means."""
+        size = len(self.counts)
+        old_count = (self.counts - self.missing[:, b]).astype(float)
+        old_sum = self.reward_sums if b == 0 else self.cost_sums[:, b - 1]
+        new_count = np.bincount(arms, number, minlength=size)
+        new_sum = np.bincount(arms, sums, minlength=size)
+        mean = new_sum / np.maximum(new_count, 1)
+        apart = number * np.square(sums / number - mean[arms])
+        self.squares[:, b] += np.bincount(arms, within + apart, minlength=size)
+        both = (old_count > 0) & (new_count > 0)
+        step = mean[both] - old_sum[both] / old_count[both]
+        share = old_count[both] * new_count[both] / (old_count[both] + new_count[both])
+        self.squares[both, b] += share * np.square(step)
+
+    @property
+    def seen(self) -> NDArray[np.int64]:
+        """How many pulls of each arm showed the reward and each cost, over (arm, block)."""
+        return self.counts[:, np.newaxis] - self.missing
+
+    @property
+    def textbook(self) -> bool:
+        """Whether one matrix V serves all blocks: the paper's model, and nothing is missing."""
+        return self.problem.textbook and not self.missing.any()
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The posterior of each block: of the reward parameter, then of each cost parameter."""
+        if self._blocks is None:
+            if self.textbook:
+                root = np.hstack(self.covariance_root())
+                self._blocks = [
+                    GaussianBlock(mean, noise * root)
+                    for mean, noise in zip(self._solved()[2], self.problem.noise, strict=True)
+                ]
+            else:
+                self._blocks = [
+                    self._block(b, outcome) for b, outcome in enumerate(self.problem.outcomes)
+                ]
+        return self._blocks
+
+    def _block(self, b: int, outcome: Outcome) -> Block:
+        arms, prior = self.problem.arms, self.problem.priors[b]
+        counts = self.seen[:, b].astype(float)
+        sums = self.reward_sums if b == 0 else self.cost_sums[:, b - 1]
+        if not isinstance(outcome, Gaussian):
+            return LogConcaveBlock(outcome, arms, counts, sums, *prior)
+        if outcome.noise is None:
+            return StudentBlock(
+                arms, counts, sums, self.squares[:, b], *outcome.noise_prior, *prior
+            )
+        return GaussianBlock(*conjugate(arms, counts, sums, outcome.noise**2, *prior))
 
     @property
     def pulls(self) -> int:
@@ -158,27 +284,36 @@ class Posterior:
 
     @property
     def theta_reward(self) -> Array:
-        """Posterior mean of the reward parameter, over features."""
-        return self._solved()[2][0].copy()
+        """Posterior mean of the reward parameter (its mode, for 0/1 and counts), over features."""
+        return self._centres()[0].copy()
 
     @property
     def theta_cost(self) -> Array:
-        """Posterior means of the cost parameters, over (constraint, feature)."""
-        return self._solved()[2][1:].copy()
+        """Posterior means (or modes) of the cost parameters, over (constraint, feature)."""
+        return self._centres()[1:].copy()
+
+    def _centres(self) -> Array:
+        if self.textbook:
+            return self._solved()[2]
+        return np.stack([block.mean for block in self.blocks])
 
     @property
     def mean_reward(self) -> Array:
-        """Posterior mean of each candidate's reward, over candidates."""
-        return self.problem.candidates @ self._solved()[2][0]
+        """Mean reward of each candidate at `theta_reward`, over candidates."""
+        return self.problem.outcomes[0].mean(self.problem.candidates @ self._centres()[0])
 
     @property
     def mean_cost(self) -> Array:
-        """Posterior means of each candidate's costs, over (candidate, constraint)."""
-        return self.problem.candidates @ self._solved()[2][1:].T
+        """Mean costs of each candidate at `theta_cost`, over (candidate, constraint)."""
+        natural = self.problem.candidates @ self._centres()[1:].T
+        for j, outcome in enumerate(self.problem.outcomes[1:]):
+            natural[:, j] = outcome.mean(natural[:, j])
+        return natural
 
     @property
     def precision(self) -> Array:
         r"""The matrix :math:`V = I + \sum_t x_t x_t^\top`, over (feature, feature)."""
+        self._check_textbook("precision")
         arms = self.problem.arms
         return np.eye(arms.shape[1]) + arms.T @ (self.counts[:, np.newaxis] * arms)
 
@@ -201,7 +336,7 @@ class Posterior:
         >>> posterior.best()
         1
         """
-        feasible = np.all(self.mean_cost <= self.problem.thresholds, axis=1)
+        feasible = self.problem.feasible(self._centres()[1:])
         if not feasible.any():
             return None
         return int(np.argmax(np.where(feasible, self.mean_reward, -np.inf)))
@@ -239,12 +374,78 @@ class Posterior:
         >>> root.shape, rest.shape
         ((3, 2), (3, 1))
         """
+        self._check_textbook("covariance_root")
         lower, order, _ = self._solved()
         rank, basis = len(lower), self.problem.basis
         root = basis @ unwhiten_rows(lower, order, np.eye(rank)).T
         if rank == len(basis):
             return root, np.empty((rank, 0))
         return root, np.ascontiguousarray(qr(basis)[0][:, rank:])
+
+    def _check_textbook(self, what: str) -> None:
+        if not self.textbook:
+            raise ValueError(f"{what}: here every block has a covariance of its own; see `blocks`")
+
+    def probability_best(self, seed: Any = 0, *, draws: int = 2**14) -> "xr.Dataset":
+        """For every candidate, the probability that it is the best feasible one.
+
+        The probability that the leader is wrong is measured as in `Alternative.log_probability`,
+        and draws given that it is wrong tell who is best then.
+
+        Parameters
+        ----------
+        seed : int, SeedSequence or Generator
+        draws : int
+            Given that the leader is wrong.
+
+        Returns
+        -------
+        Dataset
+            Over `candidate`: `best` and `feasible`, each candidate's probability of being the
+            best feasible one and of being feasible at all; and `none`, the probability that no
+            candidate is feasible. `best` and `none` sum to 1.
+
+        Examples
+        --------
+        >>> from bayes_feasible import Posterior, Problem
+        >>> posterior = Posterior(Problem({"a": [1, 0], "b": [0, 1]}, thresholds={"dose": 0.5}))
+        >>> posterior.update(["a", "b"], [20.0, 10.0], [1.0, 2.0], count=10)
+        >>> found = posterior.probability_best()
+        >>> found.best.round(2).values.tolist(), found.none.round(2).item()
+        ([0.83, 0.08], 0.09)
+        """
+        import xarray as xr
+
+        problem = self.problem
+        if problem.parameter_radius is not None:
+            raise ValueError("probability_best: not offered within a parameter_radius")
+        rng, draws = _check.generator("seed", seed), _check.count("draws", draws)
+        leader = self.best()
+        every = Events.that_each_is_feasible(problem)
+        wrong = every if leader is None else Events.that_refute(problem, leader)
+        share = np.zeros(len(problem.candidates) + 1)  # the last: none is feasible
+        measured = general.measure(wrong, self.blocks, rng, draws)
+        found = general.draw(wrong, self.blocks, rng, draws)
+        probability = float(np.exp(measured.value))
+        if found is not None:
+            winner = problem.best_under(found.theta)
+            counted = np.bincount(np.where(winner < 0, share.size - 1, winner),
+                                  minlength=share.size)  # fmt: skip
+            share = probability * counted / draws
+        share[-1 if leader is None else leader] += 1.0 - probability
+        log_feasible, _, k_hat = general.event_tails(every, self.blocks)
+        return xr.Dataset(
+            {
+                "best": ("candidate", share[:-1]),
+                "feasible": ("candidate", np.exp(log_feasible)),
+                "none": share[-1],
+            },
+            coords={"candidate": problem.coords["candidate"]},
+            attrs={
+                "k_hat": max(measured.k_hat, k_hat),
+                "efficiency": measured.efficiency,
+            },
+        )
 
     def sample(self, draws: int, seed: Any = None, *, chains: int = 1) -> "xr.Dataset":
         """Independent draws of the parameters.
@@ -349,6 +550,8 @@ class Posterior:
         other.counts[:] = self.counts
         other.reward_sums[:] = self.reward_sums
         other.cost_sums[:] = self.cost_sums
+        other.missing[:] = self.missing
+        other.squares[:] = self.squares
         return other
 
     def _solved(self) -> tuple[Array, NDArray[np.int64], Array]:
@@ -374,6 +577,19 @@ class Posterior:
         if best is not None:
             choice = f"best {self.problem.name(best)!r}"
         return f"Posterior after {self.pulls} pulls of {len(self.counts)} arms: {choice}"
+
+
+def _check_counts(value: Any, rows: int) -> NDArray[np.int64]:
+    """How many pulls each row sums up."""
+    counts = _check.numbers("count", value)
+    if counts.shape not in ((), (rows,)):
+        raise ValueError(f"count: expected one number, or {rows}, got shape {counts.shape}")
+    bad = (counts < 1) | (counts != np.floor(counts)) | (counts > _check.LARGEST_COUNT)
+    if bad.any():
+        raise ValueError(
+            f"count: expected whole numbers of at least 1, got {counts[bad].flat[0]:g}"
+        )
+    return np.broadcast_to(counts, rows).astype(np.int64)
 
 
 def whiten_rows(posterior: Posterior, vectors: Array) -> Array:

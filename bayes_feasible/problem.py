@@ -230,6 +230,13 @@ class Problem:
         candidate = _check.candidate(self, candidate)
         return str(self.coords["candidate"][candidate])
 
+    def best_under(self, parameters: Array) -> NDArray[np.int64]:
+        """The best feasible candidate of each draw (draw, block, feature), -1 for none."""
+        rewards = parameters[:, 0] @ self.candidates.T
+        feasible = self.feasible(parameters[:, 1:])
+        best = np.argmax(np.where(feasible, rewards, -np.inf), axis=-1)
+        return np.where(feasible.any(axis=-1), best, -1)
+
     def _check_span(self) -> None:
         if self.candidates is self.arms:
             return

@@ -7,7 +7,7 @@ import numpy as np
 
 from bayes_feasible._draws import unrestricted
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.alternative.feasible import best_of_draws, likeliest_feasible, log_feasible
+from bayes_feasible.alternative.feasible import likeliest_feasible, log_feasible
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 
@@ -96,7 +96,7 @@ def recommend(posterior: Posterior, choice: int | None, rng: np.random.Generator
             label = label if isinstance(label, str) else f"cost {label}"
             reason = f"{label} of {problem.name(choice)} is too high"
         drawn = alternative.union.draw(posterior, DRAWS, rng, few=True)
-        best = best_of_draws(problem, drawn[0]) if drawn else np.empty(0, dtype=np.int64)
+        best = problem.best_under(drawn[0]) if drawn else np.empty(0, dtype=np.int64)
         best = best[best >= 0]
         runner_up = int(np.bincount(best).argmax()) if best.size else None
     return Recommendation(
@@ -113,7 +113,7 @@ def recommend(posterior: Posterior, choice: int | None, rng: np.random.Generator
 def most_probable(posterior: Posterior, rng: np.random.Generator) -> int | None:
     """The candidate most probably best; None if it is likelier that none is feasible."""
     problem = posterior.problem
-    best = best_of_draws(problem, unrestricted(posterior, DRAWS, rng))
+    best = problem.best_under(unrestricted(posterior, DRAWS, rng))
     seen, times = np.unique(best, return_counts=True)
     if seen[times.argmax()] < 0:
         return None

@@ -1,5 +1,7 @@
 """The alternative set: all parameters under which a candidate is not the best feasible one."""
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,10 +105,9 @@ class Alternative:
         problem = self.problem
         reward, cost = read_parameters(problem, theta_reward, theta_cost)
         own, rivals = problem.candidates[self.candidate], problem.candidates[self.rivals]
-        thresholds = problem.thresholds
-        inside = np.any(cost @ own > thresholds, axis=-1)
-        feasible = np.all(cost @ rivals.T <= thresholds[:, np.newaxis], axis=-2)
-        inside |= np.any((reward @ (rivals - own).T >= 0) & feasible, axis=-1)
+        feasible = problem.feasible(cost)
+        inside = ~feasible[..., self.candidate]
+        inside |= np.any((reward @ (rivals - own).T >= 0) & feasible[..., self.rivals], axis=-1)
         if problem.parameter_radius is not None:
             reward_radius, cost_radius = problem.parameter_radius
             inside &= np.linalg.norm(reward, axis=-1) <= reward_radius
@@ -237,7 +238,12 @@ class Alternative:
         self._check_posterior(posterior)
         scale, draws = _check.positive("scale", scale), _check.count("draws", draws)
         rng = _check.generator("seed", seed)
-        return self.union.log_probability(posterior, rng, scale, draws)
+        found = self.union.log_probability(posterior, rng, scale, draws)
+        if posterior.textbook or found.value < math.log(0.5):
+            return found
+        # Nearly certain to be wrong: what is left of 1 is known better than what is near to it.
+        right = float(posterior.probability_best(rng, draws=draws).best[self.candidate])
+        return replace(found, value=math.log1p(-right))
 
     def sample(
         self,

@@ -3,27 +3,13 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayes_feasible._check import Array
 from bayes_feasible.alternative.events import Events
 from bayes_feasible.alternative.union import Union
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 
 DRAWS = 2048  # to see how often the others are infeasible too
-
-
-def best_of_draws(problem: Problem, parameters: Array) -> NDArray[np.int64]:
-    """Index of the best feasible candidate under each draw, -1 where none is feasible.
-
-    `parameters` is (draw, block, feature), the reward's block first.
-    """
-    rewards = parameters[:, 0] @ problem.candidates.T
-    costs = parameters[:, 1:] @ problem.candidates.T
-    feasible = np.all(costs <= problem.thresholds[:, np.newaxis], axis=-2)
-    best = np.argmax(np.where(feasible, rewards, -np.inf), axis=-1)
-    return np.where(feasible.any(axis=-1), best, -1)
 
 
 def some_feasible(problem: Problem) -> Union:
@@ -59,7 +45,7 @@ def log_none_feasible(posterior: Posterior, rng: np.random.Generator) -> float:
         drawn = infeasible.draw(posterior, DRAWS, rng, few=True)
     if drawn is None:
         return log_probability
-    unseen = int(np.sum(best_of_draws(problem, drawn[0]) < 0)) or 3
+    unseen = int(np.sum(problem.best_under(drawn[0]) < 0)) or 3
     return log_probability + math.log(unseen / DRAWS)  # 3 / n bounds a share n draws do not show
 
 

@@ -27,7 +27,7 @@ from bayes_feasible._draws import (
     unrestricted,
 )
 from bayes_feasible._interrupt import undisturbed
-from bayes_feasible.alternative import bounded
+from bayes_feasible.alternative import bounded, general
 from bayes_feasible.alternative.draws import (
     count_overlaps,
     draw_few,
@@ -65,6 +65,11 @@ class LogProbability:
         The events of the union.
     log_probabilities : ndarray
         Their log-probabilities.
+    k_hat : float
+        Shape of the tail of the importance weights, for outcomes without a closed form: above 0.7
+        they are not to be trusted. -inf where there are none.
+    efficiency : float
+        Effective draws over draws.
     """
 
     value: float
@@ -73,6 +78,8 @@ class LogProbability:
     upper: float
     names: list[str]
     log_probabilities: Array
+    k_hat: float = -np.inf
+    efficiency: float = 1.0
 
     def __float__(self) -> float:
         return self.value
@@ -114,7 +121,7 @@ class Union:
     def __init__(self, problem: Problem, events: Events) -> None:
         self.problem, self.events = problem, events
         # Thresholds that are not finite never bind: no draw and no sum is spent on their blocks.
-        self.blocks = np.concatenate([[0], 1 + np.flatnonzero(np.isfinite(problem.thresholds))])
+        self.blocks = np.concatenate([[0], 1 + np.flatnonzero(np.isfinite(problem.limits))])
         self.vectors = np.ascontiguousarray(events.vectors[:, self.blocks])
         self.limits = np.ascontiguousarray(events.limits[:, self.blocks])
         # Candidates are in the span of the arms; what tells two of them apart need not be, where
@@ -123,6 +130,9 @@ class Union:
 
     def event_log_probabilities(self, posterior: Posterior, scale: float = 1.0) -> Array:
         """Log-probability of each event, whatever the `parameter_radius`."""
+        if not posterior.textbook:
+            _check_scale(scale)
+            return general.event_tails(self.events, posterior.blocks)[0]
         return _event_log_probabilities(self._whiten(posterior, scale)[1])
 
     def log_probability(
@@ -133,6 +143,14 @@ class Union:
         draws: int = DRAWS,
     ) -> LogProbability:
         """Log-probability of the union; the method is told in `Alternative.log_probability`."""
+        if not posterior.textbook:
+            _check_scale(scale)
+            found = general.measure(self.events, posterior.blocks, rng, draws)
+            lower, upper = found.events.max(), min(np.logaddexp.reduce(found.events), 0.0)
+            return LogProbability(
+                found.value, found.standard_error, float(lower), float(upper), self.events.names,
+                found.events, found.k_hat, found.efficiency,
+            )  # fmt: skip
         normals, offsets = self._whiten(posterior, scale)
         every = _event_log_probabilities(offsets)
         if self.problem.parameter_radius is not None:
@@ -159,6 +177,10 @@ class Union:
         None where the union is empty. A `few` (thousands) are drawn without compiling anything,
         unless the parameters are bounded.
         """
+        if not posterior.textbook:
+            _check_scale(scale)
+            found = general.draw(self.events, posterior.blocks, rng, size)
+            return None if found is None else (found.theta, found.events)
         drawn = (
             self._draw_unbounded(posterior, size, rng, scale, few)
             if self.problem.parameter_radius is None
@@ -252,6 +274,13 @@ class Union:
             excess = (offsets - values) / noise
             offsets[finite] = excess[finite] / (size * length)[:, 0]
         return normals, offsets
+
+
+def _check_scale(scale: float) -> None:
+    if scale != 1.0:
+        raise ValueError(
+            f"scale: expected 1 where blocks have covariances of their own, got {scale:g}"
+        )
 
 
 def _event_log_probabilities(offsets: Array) -> Array:

@@ -38,15 +38,14 @@ class Block(Protocol):
         """Draws given `vector @ theta >= limit`; without a vector, from the posterior."""
 
 
-def gaussian_draws(
-    rng: np.random.Generator, size: int, centre: Array, root: Array, normal: Array | None,
-    along: Array | None,
-) -> Array:  # fmt: skip
-    """Draws `centre + root @ u` whose standard normal u has the coordinate `along` a normal."""
-    u = rng.standard_normal((size, root.shape[1]))
+def normal_draws(
+    rng: np.random.Generator, size: int, axes: int, normal: Array | None, along: Array | None
+) -> Array:
+    """Standard normal vectors, with the coordinate `along` a unit normal where one is given."""
+    u = rng.standard_normal((size, axes))
     if normal is not None and along is not None:
         u += (along - u @ normal)[:, np.newaxis] * normal
-    return centre + u @ root.T
+    return u
 
 
 def whitened(vector: Array, limit: float, centre: Array, root: Array) -> tuple[Array, float, float]:

@@ -10,7 +10,7 @@ from scipy.special import log_ndtr
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.normal import draw_excess
-from bayes_feasible.blocks.base import Tails, Weighted, gaussian_draws, whitened
+from bayes_feasible.blocks.base import Tails, Weighted, normal_draws, whitened
 
 
 def conjugate(
@@ -55,5 +55,5 @@ class GaussianBlock:
         if vector is not None:
             normal, offset, _ = whitened(vector, limit, self.mean, self.root)
             along = offset + draw_excess(rng, np.full(size, offset))
-        theta = gaussian_draws(rng, size, self.mean, self.root, normal, along)
-        return Weighted(theta, np.zeros(size))
+        u = normal_draws(rng, size, self.root.shape[1], normal, along)
+        return Weighted(self.mean + u @ self.root.T, np.zeros(size))

@@ -16,12 +16,12 @@ from scipy.special import log_ndtr, logsumexp
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.normal import draw_excess
-from bayes_feasible.blocks.base import Tails, Weighted, gaussian_draws, whitened
+from bayes_feasible.blocks.base import Tails, Weighted, normal_draws, whitened
 from bayes_feasible.outcomes import Bernoulli, Outcome
 
 NEWTON = 100
 CONVERGED = 1e-20  # squared Newton decrement: of the log density
-DRAWS = 2**12  # for the probability of one half-space
+DRAWS = 2**11  # for the probability of one half-space
 SEED = 20250101  # of the draws behind a probability: asked twice, the answer is the same
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -60,6 +60,7 @@ class LogConcaveBlock:
         self.prior_mean = mean
         lower = np.linalg.cholesky(covariance)
         inverse = solve_triangular(lower, np.eye(mean.size), lower=True)
+        self.whitening = inverse.T
         self.precision = inverse.T @ inverse
         self._measured: dict[tuple[bytes, float], tuple[Expansion, float, float, float, float]] = {}
         self._whole = self._expand(None, -np.inf)
@@ -68,13 +69,13 @@ class LogConcaveBlock:
     def log_density(self, theta: Array) -> Array:
         """Up to a constant, for rows of parameters."""
         natural = theta @ self.arms.T
-        off = theta - self.prior_mean
-        prior = -0.5 * np.einsum("nf,fg,ng->n", off, self.precision, off, optimize=True)
+        white = (theta - self.prior_mean) @ self.whitening
+        prior = -0.5 * np.einsum("nf,nf->n", white, white)
         return prior + natural @ self.sums - self._cumulant(natural) @ self.counts
 
     def _cumulant(self, natural: Array) -> Array:
         if isinstance(self.outcome, Bernoulli):
-            return np.logaddexp(0.0, natural)
+            return np.maximum(natural, 0.0) + np.log1p(np.exp(-np.abs(natural)))
         with np.errstate(over="ignore"):
             return np.exp(natural)
 
@@ -134,9 +135,9 @@ class LogConcaveBlock:
         along = None
         if at.normal is not None:
             along = at.offset + draw_excess(rng, np.full(size, at.offset))
-        theta = gaussian_draws(rng, size, at.mean, at.root, at.normal, along)
-        white = np.linalg.solve(at.root, (theta - at.mean).T)
-        log_proposal = at.log_scale - at.log_mass - 0.5 * np.square(white).sum(axis=0)
+        u = normal_draws(rng, size, at.root.shape[1], at.normal, along)
+        theta = at.mean + u @ at.root.T
+        log_proposal = at.log_scale - at.log_mass - 0.5 * np.einsum("na,na->n", u, u)
         return Weighted(theta, self.log_density(theta) - log_proposal)
 
     def tails(self, vectors: Array, limits: Array) -> Tails:
@@ -162,7 +163,7 @@ class LogConcaveBlock:
     def _log_normaliser(self) -> float:
         """Logarithm of the integral of the density."""
         rng = np.random.default_rng(SEED)
-        return log_mean(self._propose(rng, 4 * DRAWS, self._whole).log_weight)[0]
+        return log_mean(self._propose(rng, 8 * DRAWS, self._whole).log_weight)[0]
 
     def draw(
         self, rng: np.random.Generator, size: int, vector: Array | None, limit: float

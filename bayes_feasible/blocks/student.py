@@ -10,7 +10,7 @@ import numpy as np
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.student import draw_beyond, log_tail
-from bayes_feasible.blocks.base import Tails, Weighted, gaussian_draws, whitened
+from bayes_feasible.blocks.base import Tails, Weighted, normal_draws, whitened
 from bayes_feasible.blocks.gaussian import conjugate
 
 
@@ -70,5 +70,6 @@ class StudentBlock:
         noise = np.sqrt(scale / rng.standard_gamma(shape, size))
         if vector is not None:
             along = coordinate / noise
-        offset_of = gaussian_draws(rng, size, np.zeros(self.mean.size), self.inner, normal, along)
-        return Weighted(self.mean + noise[:, np.newaxis] * offset_of, np.zeros(size))
+        u = normal_draws(rng, size, self.mean.size, normal, along)
+        theta = self.mean + noise[:, np.newaxis] * (u @ self.inner.T)
+        return Weighted(theta, np.zeros(size))

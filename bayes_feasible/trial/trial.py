@@ -399,7 +399,6 @@ class Trial:
 
     def _recommend(self, posterior: Posterior) -> "Recommendation":
         from bayes_feasible._draws import unrestricted
-        from bayes_feasible.alternative.feasible import best_of_draws
         from bayes_feasible.recommendation import most_probable, recommend
 
         rng = np.random.default_rng([self.seed, len(self._journal.events)])
@@ -408,7 +407,7 @@ class Trial:
         elif self.recommendation == "probable":
             choice = most_probable(posterior, rng)
         else:
-            best = best_of_draws(self.problem, unrestricted(posterior, 1, rng))
+            best = self.problem.best_under(unrestricted(posterior, 1, rng))
             choice = int(best[0]) if best[0] >= 0 else None
         return recommend(posterior, choice, rng)
 

@@ -8,7 +8,6 @@ from helpers import honest
 from scipy import stats
 
 import bayes_feasible as bf
-from bayes_feasible.alternative.feasible import best_of_draws
 from bayes_feasible.alternative.union import error_bound, mean_share
 
 RUNS, DRAWS, FALSE_ALARM = 400, 2000, 1e-6
@@ -95,7 +94,7 @@ def test_a_few_draws_follow_the_law_of_the_bulk():
 
     def p_values(one, other):
         best = [
-            np.bincount(1 + best_of_draws(instance.problem, each[2]), minlength=9)
+            np.bincount(1 + instance.problem.best_under(each[2]), minlength=9)
             for each in (one, other)
         ]
         events = [np.bincount(each[1], minlength=len(alternative.events)) for each in (one, other)]

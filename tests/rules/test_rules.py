@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import bayes_feasible as bf
-from bayes_feasible.alternative.feasible import best_of_draws
 from bayes_feasible.recommendation import Recommendation
 from bayes_feasible.simulation.simulate import Environment
 
@@ -476,7 +475,7 @@ def test_probability_that_none_is_feasible(pulls, radius):
     rule = none_feasible_rule(pulls, radius=radius)
     posterior, size = rule.posterior, 400_000
     draws = posterior.sample(size, seed=3)
-    some = np.sum(best_of_draws(rule.problem, blocks(draws)) >= 0)
+    some = np.sum(rule.problem.best_under(blocks(draws)) >= 0)
     low, high = stats.beta.interval(1 - FALSE_ALARM, some + 0.5, size - some + 0.5)
     from bayes_feasible.alternative.feasible import log_feasible
 

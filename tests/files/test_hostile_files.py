@@ -245,7 +245,7 @@ PULLS = [
     ("arm,reward,dose\n" + "9" * LONG + ",1,2", "line 2: "),
     ("arm,reward,dose\n0," + "1" * 200_000 + ",2", "line 2: "),
     ("arm,reward,dose\n0,1e400,2", "line 2, reward: expected a finite number"),
-    ("arm,reward,dose\n0,1e81,2", "rewards: "),
+    ("arm,reward,dose\n0,1e81,2", "line 2, reward: expected at most"),
     ("arm,reward,dose\n0,1,nan", "line 2, dose: expected a finite number"),
     ("arm,reward,dose\n0,1_0,2", "line 2, reward: expected a finite number"),
     ("arm,reward,dose\n0,0x1,2", "line 2, reward: expected a finite number"),

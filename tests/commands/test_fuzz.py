@@ -41,8 +41,8 @@ CONTROL = [
 NUMBERS = ["nan", "inf", "-inf", "NaN", "Infinity", "1e308", "1e-320", "-1e200", "1e400", "-0.0",
            "0", "9" * 400, "1_0", "0x10", "true", "null", '"1"', "[]", "{}", "[[1]]", "''", "=1+1",
            ]  # fmt: skip
-TOKENS = ["[" * 3000, "{" * 3000, "(" * 3000, '"', "'", ",", "\n", "\n\n", "\0", "::", "=", "#", ":",
-          "]", "\ufeff", "name", "__class__", "-", "arms", "low"]  # fmt: skip
+TOKENS = ["[" * 3000, "{" * 3000, "(" * 3000, '"', "'", ",", "\n", "\n\n", "\0", "::", "=", "#",
+          ":", "]", "\ufeff", "name", "__class__", "-", "arms", "low"]  # fmt: skip
 SHELL_WORDS = ["", "-1", "nan", "1e999", "x" * 300, "low", "=1", "a=b=c", "9" * 30, "--", ".",
                "/dev/null", "{}", "two\nlines", *CONTROL]  # fmt: skip
 READERS = {

@@ -229,7 +229,8 @@ def warm_up(good):
             for path, content in good.items():
                 Path(path).write_bytes(content)
             Path("new.trial").unlink(missing_ok=True)
-            assert fault(command.replace("{}", name).split(), seconds=300) == (None, 0)
+            found = fault(command.replace("{}", name).split(), seconds=600)
+            assert found == (None, 0), (command, name, found)
 
 
 @pytest.mark.parametrize(

@@ -206,9 +206,12 @@ def _from_csv(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
 
 
 def _from_netcdf(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
+    import h5py
     import xarray as xr
 
     try:
+        with h5py.File(file, "r") as whole:  # or h5netcdf prints what it makes of the damage
+            whole.visititems(lambda *_: None)
         with xr.open_dataset(file, engine="h5netcdf", phony_dims="sort") as opened:
             stored = opened.load()
     except Exception as error:  # a damaged file is met by any of them, deep in HDF5

@@ -121,32 +121,19 @@ def test_features_of_arms_and_candidates_must_match():
 
 # --- anything at all ---
 
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.complex_numbers()
-    | st.text(max_size=3)
-    | st.binary(max_size=3)
-    | st.decimals()
-    | st.fractions()
-    | st.dates()
-    | st.just(10**400)
-    | st.builds(object)
+scalars = st.one_of(
+    *(st.none(), st.booleans(), st.integers(), st.floats(), st.complex_numbers(), st.decimals()),
+    *(st.text(max_size=3), st.binary(max_size=3), st.fractions(), st.dates(), st.just(10**400)),
+    st.builds(object),
 )
 lists = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3), max_leaves=8)
 shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
-arrays = hnp.arrays(
-    hnp.boolean_dtypes()
-    | hnp.integer_dtypes()
-    | hnp.unsigned_integer_dtypes()
-    | hnp.floating_dtypes()
-    | hnp.complex_number_dtypes()
-    | hnp.datetime64_dtypes()
-    | hnp.unicode_string_dtypes(max_len=3),
-    shapes,
+dtypes = st.one_of(
+    *(hnp.boolean_dtypes(), hnp.integer_dtypes(), hnp.unsigned_integer_dtypes()),
+    *(hnp.floating_dtypes(), hnp.complex_number_dtypes(), hnp.datetime64_dtypes()),
+    hnp.unicode_string_dtypes(max_len=3),
 )
+arrays = hnp.arrays(dtypes, shapes)
 plain = arrays.filter(lambda array: array.dtype.kind in "bifuc")
 anything = (
     lists
@@ -313,13 +300,19 @@ def test_any_history(of, arms, rewards, costs):
     assert made is None or valid_posterior(made)
 
 
+@st.composite
+def pulled(draw, of):
+    """A posterior after a history of the right shape; None if its numbers are refused."""
+    pulls = draw(st.integers(0, 5))
+    arms = draw(hnp.arrays(np.int64, pulls, elements=st.integers(0, len(of.arms) - 1)))
+    rewards = draw(hnp.arrays(float, pulls, elements=rough))
+    costs = draw(hnp.arrays(float, (pulls, of.thresholds.size), elements=rough))
+    return outcome(bf.Posterior.from_history, of, arms, rewards, costs)
+
+
 @given(of=a_problem, data=st.data())
 def test_any_history_of_the_right_shape(of, data):
-    pulls = data.draw(st.integers(0, 5))
-    arms = data.draw(hnp.arrays(np.int64, pulls, elements=st.integers(0, len(of.arms) - 1)))
-    rewards = data.draw(hnp.arrays(float, pulls, elements=rough))
-    costs = data.draw(hnp.arrays(float, (pulls, of.thresholds.size), elements=rough))
-    made = outcome(bf.Posterior.from_history, of, arms, rewards, costs)
+    made = data.draw(pulled(of))
     assert made is None or valid_posterior(made)
 
 
@@ -339,11 +332,7 @@ def test_any_parameters_of_an_alternative(of, candidate, theta_reward, theta_cos
 @given(of=a_problem, candidate=st.integers(0, 1), data=st.data())
 def test_any_probability_of_an_alternative(of, candidate, data):
     """After any history the probability is a number with bounds in order, and draws are finite."""
-    pulls = data.draw(st.integers(0, 5))
-    arms = data.draw(hnp.arrays(np.int64, pulls, elements=st.integers(0, len(of.arms) - 1)))
-    rewards = data.draw(hnp.arrays(float, pulls, elements=rough))
-    costs = data.draw(hnp.arrays(float, (pulls, of.thresholds.size), elements=rough))
-    posterior = outcome(bf.Posterior.from_history, of, arms, rewards, costs)
+    posterior = data.draw(pulled(of))
     assume(posterior is not None)
     alternative = bf.Alternative(of, candidate)
     estimate = outcome(alternative.log_probability, posterior, seed=0)

@@ -8,6 +8,7 @@ import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,6 +68,31 @@ def test_films_are_read_back_from_a_table_for_spreadsheets(tmp_path):
         films.save(tmp_path / "films.csv", spreadsheet=spreadsheet)
         assert bf.read_film_table(tmp_path / "films.csv").table["title"].tolist() == titles
     assert formulas((tmp_path / "films.csv").read_text("utf-8")) == []
+
+
+AWKWARD = ["arm", "reward", "cost", "cost_a", " x ", "a\rb", "a\nb", "\n", "", "é日🎬", "a,b", "'x",
+           '"', "1", "nan", "=1+1", "#", "pull", "constraint"]  # fmt: skip
+
+
+@pytest.mark.parametrize("extension", ["csv", "nc"])
+@pytest.mark.parametrize("name", AWKWARD)
+def test_pulls_are_read_again_whatever_the_names_or_not_written_at_all(name, extension, tmp_path):
+    arms = {name: [1.0, 0.0], "b": [0.0, 1.0]}
+    for constraints in ({name: 1.0}, {"a": 1.0, name: 2.0}):
+        problem = bf.Problem(arms, constraints)
+        costs = np.arange(3.0 * len(constraints)).reshape(3, -1)
+        history = bf.History(problem, [0, 1, 0], [1.0, 0.1, -2.5], costs)
+        path = tmp_path / f"{len(constraints)}.{extension}"
+        if (extension, name) in {("csv", "arm"), ("csv", "reward")}:
+            with pytest.raises(ValueError, match=r"^constraints: "):
+                history.save(path)
+            assert not path.exists()
+            continue
+        history.save(path)
+        again = bf.History.load(path, problem)
+        assert again.arms.tolist() == [0, 1, 0]
+        assert again.rewards.tobytes() == history.rewards.tobytes()
+        assert again.costs.tobytes() == history.costs.tobytes()
 
 
 STEERING = ["\x1b[31m", "\x9b2J", "\x85", "\u202ecod.exe", "\u2066", "\u2069", "\u2028", "\ufeff",

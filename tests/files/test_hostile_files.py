@@ -374,32 +374,6 @@ def test_a_damaged_netcdf_file_is_read_or_refused(seed):
     assert refusals >= 10  # each of the files that were cut
 
 
-AWKWARD = ["arm", "reward", "cost", "cost_a", " x ", "a\rb", "a\nb", "\n", "", "é日🎬", "a,b", "'x",
-           '"', "1", "nan", "=1+1", "#", "pull", "constraint"]  # fmt: skip
-
-
-@pytest.mark.parametrize("extension", ["csv", "nc"])
-@pytest.mark.parametrize("name", AWKWARD)
-def test_pulls_are_read_again_whatever_the_names_or_not_written_at_all(name, extension):
-    arms = {name: [1.0, 0.0], "b": [0.0, 1.0]}
-    for constraints in ({name: 1.0}, {"a": 1.0, name: 2.0}):
-        problem = bf.Problem(arms, constraints)
-        costs = np.arange(3.0 * len(constraints)).reshape(3, -1)
-        history = bf.History(problem, [0, 1, 0], [1.0, 0.1, -2.5], costs)
-        path = f"pulls.{extension}"
-        Path(path).unlink(missing_ok=True)
-        message = outcome(lambda: history.save(path))  # noqa: B023
-        if message is not None:
-            assert "constraints: " in message
-            assert (extension, name) in {("csv", "arm"), ("csv", "reward")}
-            assert not Path(path).exists()
-            continue
-        again = bf.History.load(path, problem)
-        assert again.arms.tolist() == [0, 1, 0]
-        assert again.rewards.tobytes() == history.rewards.tobytes()
-        assert again.costs.tobytes() == history.costs.tobytes()
-
-
 # --- journals whose checksums are right all the same ---
 
 

@@ -4,6 +4,7 @@ The wrong kind of object raises TypeError; a wrong shape, range or name raises V
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -325,8 +326,9 @@ def names(name: str, value: list[Any] | None, size: int) -> NDArray[Any]:
     if not value:
         return np.arange(size)
     plain = [v.item() if isinstance(v, np.generic) else v for v in value]
-    if len(set(map(str, plain))) < len(plain):
-        twice = next(v for v in plain if list(map(str, plain)).count(str(v)) > 1)
+    texts = list(map(str, plain))
+    if len(number := Counter(texts)) < len(plain):
+        twice = next(v for v, text in zip(plain, texts, strict=True) if number[text] > 1)
         raise ValueError(f"{name}: names must be distinct, got {twice!r} more than once")
     if all(isinstance(v, int) and not isinstance(v, bool) for v in plain):
         if max(map(abs, plain)) < 2**63:
@@ -380,12 +382,13 @@ def order(
         return [at[label] for label in wanted]
     if numbered and any(those == list(map(str, range(len(those)))) for those in (given, wanted)):
         return list(range(len(given)))
+    known, number = set(wanted), Counter(given)
     for label in given:
-        if label not in wanted:
+        if label not in known:
             raise ValueError(f"{name}: {unknown(what, label, wanted)}")
-        if given.count(label) > 1:
+        if number[label] > 1:
             raise ValueError(f"{name}: {what} {label!r} appears more than once")
-    missing = ", ".join([label for label in wanted if label not in given][:NAMED])
+    missing = ", ".join([label for label in wanted if label not in number][:NAMED])
     raise ValueError(f"{name}: expected a value for each {what}, got none for {missing}")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from bayes_feasible._interrupt import heeded
 from bayes_feasible.commands import _output as output
 from bayes_feasible.commands import check, diagnose, doctor, rate, report, sample, study, trial
+from bayes_feasible.commands._parser import Parser
 
 COMMANDS = (study, rate, trial, check, sample, diagnose, report, doctor)  # in the order of the help
 
@@ -42,10 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         What follows the name of the command; taken from the command line by default.
     """
     _prepare_streams()
-    name = "bayes-feasible"
+    name = ""
     try:
-        options = _parser().parse_args(arguments)
-        name += f" {options.command}"
+        parser = _parser()
+        options, surplus = parser.parse_known_args(arguments)
+        if surplus:
+            parser.refuse(surplus, options)
+        name = options.command
         _check_folder()
         with heeded():
             return options.run(options) or 0
@@ -54,13 +58,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
     except output.Unwritten as error:
         _leave_output()
-        print(f"{name}: {error}", file=sys.stderr)
+        output.complain(name, error)
         return STOPPED
     except MemoryError as error:
-        print(f"{name}: there is not enough memory ({_one_line(error)})", file=sys.stderr)
+        output.complain(name, f"there is not enough memory ({error})")
         return STOPPED
     except (TypeError, ValueError, OSError) as error:
-        print(f"{name}: {_one_line(error)}", file=sys.stderr)
+        output.complain(name, error)
         return STOPPED if _try_again(error) else BAD_INPUT
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -95,10 +99,6 @@ def _leave_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _one_line(error: BaseException) -> str:
-    return output.visible(" ".join(str(error).splitlines()))
-
-
 class _Version(argparse.Action):
     """Look the version up only when it is asked for."""
 
@@ -109,8 +109,8 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="bayes-feasible",
         description="Find the best option that meets its constraints, and know how sure that is.",
         epilog=EXIT_CODES,

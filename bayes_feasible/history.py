@@ -93,13 +93,16 @@ class History:
         except (TypeError, ValueError) as error:
             raise ValueError(f"{file}: {error}") from error
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, spreadsheet: bool = False) -> None:
         """Write the pulls so that `load` gives back the same ones, to the last digit.
 
         Parameters
         ----------
         path : path
             Its extension, .csv or .nc, decides the format. The file is replaced in one step.
+        spreadsheet : bool
+            Whether to put an apostrophe in front of names in a .csv file that a spreadsheet would
+            take for formulas, such as "=A1"; `load` takes it away again.
 
         Examples
         --------
@@ -119,7 +122,7 @@ class History:
 
         with replaced(file := _recognised(path)) as new:
             if file.suffix.lower() == ".csv":
-                new.write_bytes(write_pulls(self).encode("utf-8"))
+                new.write_bytes(write_pulls(self, spreadsheet=spreadsheet).encode("utf-8"))
             else:
                 names = xr.DataArray(self.problem.coords["arm"], dims="choice")
                 new.write_bytes(netcdf_bytes(self.to_dataset().assign_coords(arm_name=names)))
@@ -203,9 +206,12 @@ def _from_csv(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
 
 
 def _from_netcdf(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
+    import h5py
     import xarray as xr
 
     try:
+        with h5py.File(file, "r") as whole:  # or h5netcdf prints what it makes of the damage
+            whole.visititems(lambda *_: None)
         with xr.open_dataset(file, engine="h5netcdf", phony_dims="sort") as opened:
             stored = opened.load()
     except Exception as error:  # a damaged file is met by any of them, deep in HDF5

@@ -1,12 +1,11 @@
 """What commands print, for people and for programs."""
 
-import json
 import math
-import re
+import sys
 from pathlib import Path
 from typing import Any
 
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and line breaks
+from bayes_feasible._display import visible, visible_json
 
 
 class Unwritten(Exception):
@@ -15,32 +14,38 @@ class Unwritten(Exception):
 
 def show(text: str) -> None:
     """Print lines; control characters in names cannot steer the terminal."""
+    _print(visible(text))
+
+
+def show_json(fields: Any) -> None:
+    """Print JSON."""
+    _print(visible_json(plain(fields)))
+
+
+def show_file(text: str) -> None:
+    """Print what is to be read as a file: as it is, unless a person is watching."""
+    _print(visible(text) if sys.stdout.isatty() else text)
+
+
+def complain(command: str, message: Any) -> None:
+    """Print a line on the standard error."""
+    line = visible(" ".join(str(message).splitlines()))
+    print(f"bayes-feasible {command}: {line}", file=sys.stderr)
+
+
+def _print(text: str) -> None:
     try:
-        print(visible(text), end="" if text.endswith("\n") else "\n", flush=True)
+        print(text, end="" if text.endswith("\n") else "\n", flush=True)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise Unwritten(f"done, but the output could not be written ({error.strerror})") from error
 
 
-def show_json(fields: Any) -> None:
-    """Print JSON."""
-    show(json.dumps(plain(fields), indent=2, ensure_ascii=False))
-
-
 def keep(source: Path, out: Path) -> None:
     """Refuse to write over what was read."""
     if out.exists() and out.samefile(source):
-        raise ValueError(f"--out: {out} would be replaced, which holds what is to be read")
-
-
-def visible(text: str) -> str:
-    r"""The text with each control character as it would be typed.
-
-    >>> visible("\x1b[31mred")
-    '\\x1b[31mred'
-    """
-    return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+        raise ValueError(f"--out: refusing to overwrite the input file {out}")
 
 
 def plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Where a command takes its instance from: a file, or a built-in with parameters."""
+"""Where a command takes its problem or instance from: a file, or a built-in with parameters."""
 
 import argparse
 import re
@@ -9,61 +9,68 @@ from bayes_feasible.built_in import BUILT_IN, build_instance
 
 if TYPE_CHECKING:
     from bayes_feasible.instance import Instance
+    from bayes_feasible.problem import Problem
 
 NEGATIVE_NUMBER = re.compile(r"^-(\d|\.\d|inf$|nan$)")  # which argparse does not know: -1e-3
+FILE = "a .toml, .json or .csv file with the problem and its true parameters"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Let the parser take a FILE or an --instance, one of the two."""
+def add(parser: argparse.ArgumentParser, file: str = FILE) -> argparse._MutuallyExclusiveGroup:
+    """Let the parser take a FILE or an --instance, one of the two or of what is added."""
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument(
-        "file",
-        nargs="?",
-        type=Path,
-        metavar="FILE",
-        help="a .toml, .json or .csv file with the problem and its true parameters",
-    )
+    source.add_argument("file", nargs="?", type=Path, metavar="FILE", help=file)
     source.add_argument(
         "--instance",
         nargs="+",
         metavar=("NAME", "KEY=VALUE"),
         help=f"a built-in instance ({', '.join(BUILT_IN)}) and its parameters",
     )
+    return source
+
+
+def problem(options: argparse.Namespace) -> "Problem | Instance":
+    """What was asked for: an instance if its true parameters are known."""
+    from bayes_feasible.files.problems import load
+
+    if not options.instance:
+        return load(options.file)
+    name, *pairs = options.instance
+    try:
+        return build_instance(name, _parameters(name, pairs))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"--instance: {error}") from error
 
 
 def instance(options: argparse.Namespace) -> "Instance":
     """The instance that was asked for."""
-    if options.instance:
-        name, *pairs = options.instance
-        return _named(name, pairs)
-    return _from_file(options.file)
+    from bayes_feasible.problem import Problem
 
-
-def _from_file(path: Path) -> "Instance":
-    import bayes_feasible as bf
-
-    loaded = bf.load(path)
-    if not isinstance(loaded, bf.Instance):
+    found = problem(options)
+    if isinstance(found, Problem):
         raise ValueError(
-            f"{path}: the true parameters are needed, but the file has no theta_reward"
+            f"{options.file}: the true parameters are needed, but the file has no theta_reward"
         )
-    return loaded
+    return found
 
 
-def _named(name: str, pairs: list[str]) -> "Instance":
-    """The built-in instance of this name with parameters given as `key=value`."""
+def bare(found: "Problem | Instance") -> "Problem":
+    """A problem without its truth."""
+    from bayes_feasible.instance import Instance
+
+    return found.problem if isinstance(found, Instance) else found
+
+
+def _parameters(name: str, pairs: list[str]) -> dict[str, Any]:
+    """Parameters given as `key=value`."""
     values: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals:
-            raise ValueError(f"--instance: {name}: expected KEY=VALUE, got {pair!r}")
+            raise ValueError(f"{name}: expected KEY=VALUE, got {pair!r}")
         if key in values:
-            raise ValueError(f"--instance: {name}: {key} is given twice")
+            raise ValueError(f"{name}: {key} is given twice")
         values[key] = _value(text)
-    try:
-        return build_instance(name, values)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"--instance: {error}") from error
+    return values
 
 
 def _value(text: str) -> int | float | str:

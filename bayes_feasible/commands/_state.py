@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bayes_feasible.commands import _source as source
 
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from bayes_feasible.alternative.alternative import Alternative
     from bayes_feasible.instance import Instance
     from bayes_feasible.posterior import Posterior
-    from bayes_feasible.problem import Problem
 
 TARGETS = ("a", "b", "c")
 RULES = ("BLFAIPS", "BestResponse", "GOptimal", "LinearThompson", "Oracle", "PEPS", "PlugIn",
@@ -21,25 +20,15 @@ SAMPLERS = ("exact", "exact_step", "nutpie_component", "nuts_component", "smc_ev
 TRUTH = "truth"
 DEFAULT_PULLS = 1000
 RARITY = -40.0  # of a target
+FILE = (
+    "a .toml, .json or .csv file with the problem; with its true parameters too, unless "
+    "--history gives the pulls"
+)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Let the parser take a file, a built-in instance or a target, and the pulls behind it."""
-    group = parser.add_mutually_exclusive_group(required=True)
-    group.add_argument(
-        "file",
-        nargs="?",
-        type=Path,
-        metavar="FILE",
-        help="a .toml, .json or .csv file with the problem; with its true parameters too, unless "
-        "--history gives the pulls",
-    )
-    group.add_argument(
-        "--instance",
-        nargs="+",
-        metavar=("NAME", "KEY=VALUE"),
-        help=f"a built-in instance ({', '.join(source.BUILT_IN)}) and its parameters",
-    )
+    group = source.add(parser, FILE)
     group.add_argument(
         "--target",
         choices=TARGETS,
@@ -109,7 +98,7 @@ def _posterior(options: argparse.Namespace) -> "Posterior":
         _refuse(options, "--history", ("pulls",))
         from bayes_feasible.history import History
 
-        return History.load(options.history, _problem(options)).posterior()
+        return History.load(options.history, source.bare(source.problem(options))).posterior()
     from bayes_feasible import _check  # NumPy: not for `--help`
 
     instance = source.instance(options)
@@ -118,15 +107,6 @@ def _posterior(options: argparse.Namespace) -> "Posterior":
     return (
         _at_truth(instance, pulls) if options.rule == TRUTH else _played(instance, options, pulls)
     )
-
-
-def _problem(options: argparse.Namespace) -> "Problem":
-    if options.file is None:
-        return source.instance(options).problem
-    import bayes_feasible as bf
-
-    loaded: Any = bf.load(options.file)
-    return loaded.problem if isinstance(loaded, bf.Instance) else loaded
 
 
 def _at_truth(instance: "Instance", pulls: int) -> "Posterior":

@@ -1,23 +1,35 @@
 """`bayes-feasible check`."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
 from bayes_feasible.commands import _output as output
+from bayes_feasible.commands import _source as source
+from bayes_feasible.commands._parser import AddParser, add_command
+
+DESCRIPTION = """\
+For pulls that anybody recorded in any way: the exact posterior probability that
+the recommendation is wrong, the likeliest mistake, and the rate that the
+allocation of the pulls can reach at best, beside the rate of the optimal one.
+"""
+EPILOG = """\
+The table of pulls has a column arm (names or indices), a column reward, and one
+for each constraint, under its name; netCDF has variables of these names.
+
+example:
+  bayes-feasible check drug.toml --history pulls.csv
+"""
 
 
-def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+def add(add_parser: AddParser) -> None:
     """Declare the arguments."""
-    check = add_parser(
+    check = add_command(
+        add_parser,
+        run,
         "check",
         help="how sure a recommendation is after recorded pulls, and how well they were shared out",
-        description="For pulls that anybody recorded in any way: the exact posterior probability "
-        "that the recommendation is wrong, the likeliest mistake, and the rate that the "
-        "allocation of the pulls can reach at best, beside the rate of the optimal one.",
-        epilog="The table of pulls has a column arm (names or indices), a column reward, and one "
-        "for each constraint, under its name; netCDF has variables of these names. Example: "
-        "bayes-feasible check drug.toml --history pulls.csv",
+        description=DESCRIPTION,
+        epilog=EPILOG,
     )
     check.add_argument(
         "problem",
@@ -36,7 +48,6 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         "--candidate", metavar="NAME", help="the recommendation (what looks best, by default)"
     )
     check.add_argument("--json", action="store_true", help="print JSON instead of text")
-    check.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -44,8 +55,7 @@ def run(options: argparse.Namespace) -> None:
     import bayes_feasible as bf
 
     loaded = bf.load(options.problem)
-    problem = loaded.problem if isinstance(loaded, bf.Instance) else loaded
-    history = bf.History.load(options.history, problem)
+    history = bf.History.load(options.history, source.bare(loaded))
     from bayes_feasible.analysis.study.lower_bound import check
 
     found = check(history, loaded, options.candidate)

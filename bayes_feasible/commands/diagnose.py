@@ -42,6 +42,7 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     which.add_argument(
         "--samplers",
         nargs="+",
+        choices=state.SAMPLERS,
         metavar="NAME",
         help=f"which samplers to run, out of {', '.join(state.SAMPLERS)} (all of them)",
     )

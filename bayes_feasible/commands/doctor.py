@@ -1,23 +1,24 @@
 """`bayes-feasible doctor`."""
 
 import argparse
-from collections.abc import Callable
 
 from bayes_feasible.commands import _output as output
+from bayes_feasible.commands._parser import AddParser, add_command
 
 UNSOUND = 1
 
 
-def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+def add(add_parser: AddParser) -> None:
     """Declare the arguments."""
-    doctor = add_parser(
+    doctor = add_command(
+        add_parser,
+        run,
         "doctor",
         help="check the installation",
-        description="Check the versions, the cache of compiled code and, against reference values "
+        description="Check the versions, the cache of compiled code and, against reference values\n"
         "in high precision, the numbers. The exit code is 1 if anything is not sound.",
     )
     doctor.add_argument("--json", action="store_true", help="print JSON instead of lines")
-    doctor.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

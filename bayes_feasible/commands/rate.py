@@ -1,14 +1,13 @@
 """`bayes-feasible rate`."""
 
 import argparse
-import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayes_feasible.commands import _output as output
 from bayes_feasible.commands import _source as source
+from bayes_feasible.commands._parser import AddParser, add_command
 
 if TYPE_CHECKING:
     from xarray import DataArray
@@ -34,14 +33,15 @@ examples:
 """
 
 
-def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+def add(add_parser: AddParser) -> None:
     """Declare the arguments."""
-    rate = add_parser(
+    rate = add_command(
+        add_parser,
+        run,
         "rate",
         help="the optimal rate of an instance",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     source.add(rate)
     rate.add_argument("--json", action="store_true", help="print JSON instead of tables")
@@ -51,7 +51,6 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         metavar="PATH",
         help="draw the exponent of each candidate: a .png, .svg or .pdf file",
     )
-    rate.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -67,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
         warnings.simplefilter("always")
         rate = optimal_rate(instance)
     for warning in caught:
-        print(f"bayes-feasible rate: warning: {warning.message}", file=sys.stderr)
+        output.complain("rate", f"warning: {warning.message}")
     if options.figure is not None:
         _draw(instance, options.figure)
     if options.json:

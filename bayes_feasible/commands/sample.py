@@ -44,6 +44,7 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     sample.add_argument(
         "--sampler",
         default="exact",
+        choices=state.SAMPLERS,
         metavar="NAME",
         help=f"how to draw: {', '.join(state.SAMPLERS)} (exact)",
     )

@@ -25,6 +25,7 @@ from bayes_feasible.datasets.film_files import (
 )
 from bayes_feasible.datasets.ratings import STARS, RatingCounts, read_ratings
 from bayes_feasible.files.atomic import replaced
+from bayes_feasible.files.cells import from_cell, to_cell
 
 COUNTS = [f"n_{stars}" for stars in STARS]
 COLUMNS = [
@@ -76,10 +77,19 @@ class FilmTable:
             name="ratings",
         )
 
-    def save(self, path: PathLike) -> None:
-        """Write the table as CSV, in the layout of the one that comes with the package."""
+    def save(self, path: PathLike, *, spreadsheet: bool = False) -> None:
+        """Write the table as CSV, in the layout of the one that comes with the package.
+
+        Parameters
+        ----------
+        path : path
+        spreadsheet : bool
+            Whether to put an apostrophe in front of titles that a spreadsheet would take for
+            formulas, such as "+1 (2013)"; `read_film_table` takes it away again.
+        """
+        titles = [to_cell(title, spreadsheet=spreadsheet) for title in self.table["title"]]
         with replaced(path) as new:
-            self.table.to_csv(new, lineterminator="\n")
+            self.table.assign(title=titles).to_csv(new, lineterminator="\n")
 
     def __repr__(self) -> str:
         scored = int(self.table["imdb_score"].notna().sum())
@@ -215,6 +225,7 @@ def read_film_table(path: PathLike) -> FilmTable:
     missing = [name for name in COLUMNS if name not in table.columns]
     if missing:
         raise ValueError(f"{path}: expected the columns {COLUMNS}, {missing[0]!r} is missing")
+    table["title"] = table["title"].map(from_cell, na_action="ignore")
     table["genres"] = table["genres"].fillna("")
     for name in (column for column in COLUMNS if column not in texts):
         try:

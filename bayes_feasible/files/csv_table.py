@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bayes_feasible._check import unknown
+from bayes_feasible.files.cells import FORMULA
 from bayes_feasible.files.documents import Content, Named
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
@@ -59,9 +60,11 @@ def _header(cells: list[str]) -> list[Any]:
     ]
     if None in columns:
         raise ValueError(f"row 1: column {columns.index(None) + 1} has no name")
+    seen: set[Any] = set()
     for column in columns:
-        if columns.count(column) > 1:
+        if column in seen:
             raise ValueError(f"row 1: the column {str(column).lstrip(chr(0))!r} occurs twice")
+        seen.add(column)
     if "\0kind" not in columns:
         near = get_close_matches("kind", [cell.strip() for cell in cells], 1)
         raise ValueError(
@@ -209,8 +212,8 @@ def _name_cell(name: Any) -> str:
     """The cell that `_cell_name` reads back as this name."""
     if not isinstance(name, str):
         return "" if name is None else str(name)
-    plain = name not in COLUMNS and not name.startswith("'") and _cell_name(name) == name
-    return name if plain else f"'{name}"
+    marked = name in COLUMNS or name.startswith("'") or FORMULA.match(name)
+    return f"'{name}" if marked or _cell_name(name) != name else name
 
 
 def _quoted(cell: str) -> str:

@@ -25,7 +25,8 @@ nothing needs them; every other column is a feature::
     cost_noise,toxicity,0.5,,
 
 A name that is a whole number is read as a number; an apostrophe in front of a name makes it text
-(``'7``), as in a spreadsheet. The kinds are `arm`, `candidate`, `both` (an arm that is a candidate
+(``'7``), as in a spreadsheet. It is written so too where a spreadsheet would take the name for a
+formula (``'=1+1``). The kinds are `arm`, `candidate`, `both` (an arm that is a candidate
 too), `theta_reward` and `theta_cost`, which hold a vector, and `threshold`, `reward_noise`,
 `cost_noise`, `radius_reward` and `radius_cost`, which hold a value. Without a row of kind
 `candidate` or `both`, the arms are the candidates.
@@ -152,11 +153,11 @@ def _read_json(text: str) -> Content:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"{twice}: the key occurs more than once")
+    table: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in table:
+            raise ValueError(f"{key}: the key occurs more than once")
+        table[key] = value
     return table
 
 

@@ -3,28 +3,35 @@
 import csv
 import io
 import math
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from bayes_feasible import _check
+from bayes_feasible.files.cells import from_cell, to_cell
 from bayes_feasible.history import History
 from bayes_feasible.problem import Problem
 
 
-def write_pulls(history: History) -> str:
-    """The pulls of a history, with the names of arms and constraints and every digit."""
+def write_pulls(history: History, *, spreadsheet: bool = False) -> str:
+    """The pulls of a history, with the names of arms and constraints and every digit.
+
+    With `spreadsheet`, names that a spreadsheet would take for formulas get an apostrophe in
+    front, which `read_pulls` takes away again.
+    """
     problem = history.problem
     header = ["arm", "reward", *(_column(name) for name in _constraints(problem))]
-    for column in header:
-        if header.count(column) > 1:
+    for column, places in _places(header).items():
+        if len(places) > 1:
             raise ValueError(
                 f"constraints: {column!r} would be two columns of the table; use netCDF (.nc)"
             )
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    names = problem.coords["arm"].tolist()
+    writer.writerow(to_cell(column, spreadsheet=spreadsheet) for column in header)
+    names = [
+        to_cell(str(name), spreadsheet=spreadsheet and isinstance(name, str))
+        for name in problem.coords["arm"].tolist()
+    ]
     for arm, reward, costs in zip(
         history.arms.tolist(), history.rewards.tolist(), history.costs.tolist(), strict=True
     ):
@@ -35,12 +42,13 @@ def write_pulls(history: History) -> str:
 def read_pulls(text: str, problem: Problem) -> tuple[list[int], list[float], list[list[float]]]:
     """Arms, rewards and costs from a table with a header."""
     rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    read_arm = _arm_reader(problem)
+    arms: list[int] = []
+    rewards: list[float] = []
+    costs: list[list[float]] = []
     try:
         header = next(rows, [])
-        columns = _find_columns(header, problem)
-        arms: list[int] = []
-        rewards: list[float] = []
-        costs: list[list[float]] = []
+        arm, *outcomes = _find_columns(header, problem)
         for row in rows:
             if not any(cell.strip() for cell in row):
                 continue
@@ -48,10 +56,10 @@ def read_pulls(text: str, problem: Problem) -> tuple[list[int], list[float], lis
             if len(row) != len(header):
                 raise ValueError(f"{where}: expected {len(header)} cells, got {len(row)}")
             try:
-                arms.append(_arm(row[columns[0]], problem))
+                arms.append(read_arm(row[arm]))
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{where}: {error}") from None
-            first, *rest = (_number(row[i], f"{where}, {header[i]}") for i in columns[1:])
+            first, *rest = (_number(row[i], f"{where}, {header[i]}") for i in outcomes)
             rewards.append(first)
             costs.append(rest)
     except csv.Error as error:
@@ -68,42 +76,51 @@ def _column(name: Any) -> str:
     return name if isinstance(name, str) else f"cost_{name}"
 
 
+def _places(cells: Iterable[str]) -> dict[str, list[int]]:
+    """Where each text stands."""
+    found: dict[str, list[int]] = {}
+    for place, cell in enumerate(cells):
+        found.setdefault(cell, []).append(place)
+    return found
+
+
 def _find_columns(header: list[str], problem: Problem) -> list[int]:
-    """Where arm, reward and the costs stand."""
+    """Where arm, reward and the costs stand: by their very names, or else by ones that will do."""
     expected = [["arm"], ["reward"]]
     names = _constraints(problem)
-    for name in names:
-        expected.append([_column(name), f"cost_{name}", f"cost {name}"])
+    expected += [[_column(name), f"cost_{name}", f"cost {name}"] for name in names]
     if len(names) == 1:
         expected[2].append("cost")
-    columns = [_place(header, spellings) for spellings in expected]
-    surplus = [cell for i, cell in enumerate(header) if i not in columns]
+    exact = _places(map(from_cell, header))
+    bare = _places(from_cell(cell.strip()) for cell in header)
+    columns = []
+    for first, *others in expected:
+        found = exact.get(first) or bare.get(first)
+        found = found or [place for name in set(others) for place in bare.get(name, ())]
+        if len(found) != 1:
+            fault = "is missing" if not found else "occurs more than once"
+            raise ValueError(f"line 1: column {first!r} {fault} (there are {', '.join(header)})")
+        columns += found
+    surplus = sorted(set(range(len(header))) - set(columns))
     if surplus:
         wanted = ", ".join(spellings[0] for spellings in expected)
-        raise ValueError(f"line 1: column {surplus[0]!r} is not one of {wanted}")
+        raise ValueError(f"line 1: column {header[surplus[0]]!r} is not one of {wanted}")
     return columns
 
 
-def _arm(cell: str, problem: Problem) -> int:
-    """The arm that a cell names, as it is written or without the spaces around it."""
-    if cell != cell.strip():
-        with suppress(ValueError):
-            return _check.arm(problem, cell)
-    return _check.arm(problem, cell.strip())
+def _arm_reader(problem: Problem) -> Callable[[str], int]:
+    """What finds the arm that a cell names, as it is written or without the spaces around it."""
+    at = {str(name): place for place, name in enumerate(problem.coords["arm"].tolist())}
+    by_number = not any(name.isdecimal() for name in at)
 
+    def read(cell: str) -> int:
+        bare = from_cell(cell.strip())
+        for name in (from_cell(cell), bare):
+            if name in at:
+                return at[name]
+        return _check.arm(problem, int(bare) if by_number and bare.isdecimal() else bare)
 
-def _place(header: list[str], spellings: Iterable[str]) -> int:
-    """Where a column stands: by its very name, or else by one that will do."""
-    first, *others = spellings
-    bare = [cell.strip() for cell in header]
-    for cells, names in ((header, [first]), (bare, [first]), (bare, others)):
-        found = [i for i, cell in enumerate(cells) if cell in names]
-        if found:
-            break
-    if len(found) != 1:
-        problem = "is missing" if not found else "occurs more than once"
-        raise ValueError(f"line 1: column {first!r} {problem} (there are {', '.join(header)})")
-    return found[0]
+    return read
 
 
 def _number(text: str, where: str) -> float:
@@ -113,4 +130,6 @@ def _number(text: str, where: str) -> float:
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(f"{where}: expected a finite number, got {text!r}")
+    if abs(number) > _check.LARGEST_OUTCOME:
+        raise ValueError(f"{where}: expected at most {_check.LARGEST_OUTCOME:g}, got {text!r}")
     return number

@@ -92,62 +92,35 @@ def test_a_file_gives_what_its_instance_gives(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("words", "names"),
     [
-        (
-            ["--instance", "end_of_optimsm"],
-            "--instance: unknown built-in 'end_of_optimsm'; did you mean 'end_of_optimism'?",
-        ),
-        (["--instance", "Soare"], "unknown built-in 'Soare'; did you mean 'soare'?"),
-        (
-            ["--instance", "bandit"],
-            "expected one of end_of_optimism, random_ball, soare, movielens",
-        ),
-        (
-            ["--instance", "end_of_optimism", "alpah=0.1"],
-            "--instance: end_of_optimism: unknown parameter 'alpah'; did you mean 'alpha'?",
-        ),
-        (["--instance", "end_of_optimism", "0.2"], "expected KEY=VALUE, got '0.2'"),
-        (["--instance", "end_of_optimism", "beta=1"], "'beta'; expected one of alpha"),
-        (["--instance", "end_of_optimism", "alpha=1", "alpha=2"], "alpha is given twice"),
-        (["--instance", "end_of_optimism", "alpha=-1"], "alpha: expected a positive number"),
-        (["--instance", "end_of_optimism", "alpha=big"], "alpha: "),
-        (["--instance", "random_ball", "d=2"], "k, seed must be given"),
-        (["nowhere.toml"], "nowhere.toml: no such file"),
-        (["problem.xlsx"], "expected the extension .toml, .json, .csv"),
+        ("rate --instance end_of_optimsm", ["--instance: ", "'end_of_optimism'?"]),
+        ("rate --instance Soare", ["'soare'?"]),
+        ("rate --instance bandit", ["expected one of end_of_optimism, random_ball, soare, mov"]),
+        ("rate --instance end_of_optimism alpah=0.1", ["end_of_optimism: ", "'alpha'?"]),
+        ("rate problem.xlsx", ["extension .toml, .json, .csv"]),
+        ("rat", ["'rate'?"]),
+        ("trial aks x.trial", ["'ask'?"]),
+        ("trial new x.trial p.toml --ruel TopTwo", ["'--rule'?"]),
+        ("rate --figrue=x.png p.toml", ["'--figure'?"]),
+        ("check p.toml --histroy x", ["required: --history"]),
+        ("sample --instance soare --rule blfaip", ["--rule: ", "'BLFAIPS'?"]),
+        ("sample --instance soare --sampler nut_component", ["'nuts_component'?"]),
+        ("trial new x.trial --instance soare --rule PlugInn", ["'PlugIn'?"]),
+        ("frobnicate", ["choose from study, rate"]),
+        ("rate --alpha=1 a.toml", ["--alpha=1"]),
     ],
 )
-def test_bad_input_is_told_in_one_line(capsys, arguments, message):
-    code, out, err = _run(capsys, "rate", *arguments)
-    assert (code, out) == (2, "")
-    assert err.startswith("bayes-feasible rate: ")
-    assert message in err
-    assert err.count("\n") == 1
-
-
-def test_a_file_without_the_truth_is_refused(capsys, tmp_path):
-    path = tmp_path / "problem.json"
-    bf.save(bf.Problem([[1, 0], [0, 1]], thresholds=0.5), path)
-    code, _, err = _run(capsys, "rate", path)
-    assert code == 2
-    assert "the file has no theta_reward" in err
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["rate"],
-        ["rate", "a.toml", "--instance", "soare"],
-        ["frobnicate"],
-        ["rate", "--alpha=1"],
-    ],
-)
-def test_usage_mistakes_exit_with_2(capsys, arguments):
-    with pytest.raises(SystemExit) as exit_:
-        cli.main(arguments)
-    assert exit_.value.code == 2
-    assert "usage: bayes-feasible" in capsys.readouterr().err
+def test_a_misspelt_name_suggests_the_closest_valid_one(capsys, words, names):
+    try:
+        code = cli.main(words.split())
+    except SystemExit as stopped:
+        code = stopped.code
+    captured = capsys.readouterr()
+    assert (code, captured.out) == (2, "")
+    line = captured.err.splitlines()[-1]
+    assert line.startswith("bayes-feasible")
+    assert all(name in line for name in names), line
 
 
 def test_version(capsys):

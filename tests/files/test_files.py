@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import re
 import stat
 import tomllib
 from pathlib import Path
@@ -20,6 +19,7 @@ import bayes_feasible as bf
 FORMATS = ("toml", "json", "csv")
 # Every example writes the same file anew; and the machine may be busy.
 UNIMPORTANT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+CELLS = ["kind", "name", "value", "arm", "both", "threshold", "x", "1", "'", ""]
 each_format = pytest.mark.parametrize("extension", FORMATS)
 
 
@@ -173,10 +173,7 @@ def test_toml_is_toml_whatever_the_names(tmp_path):
 def test_json_is_strict(tmp_path):
     bf.save(bf.Problem([[1.0]], [np.inf], parameter_radius=(1, np.inf)), tmp_path / "p.json")
 
-    def refuse(constant):
-        raise AssertionError(constant)
-
-    document = json.loads((tmp_path / "p.json").read_text(), parse_constant=refuse)
+    document = json.loads((tmp_path / "p.json").read_text(), parse_constant=pytest.fail)
     assert document["thresholds"] == ["inf"]
     assert document["parameter_radius"] == [1.0, "inf"]
 
@@ -185,30 +182,18 @@ def test_csv_is_one_tidy_table(tmp_path):
     bf.save(bf.instances.end_of_optimism(0.1), tmp_path / "p.csv")
     table = pd.read_csv(tmp_path / "p.csv")
     assert list(table.columns) == ["kind", "name", "value", "0", "1"]
-    assert table.kind.value_counts().to_dict() == {
-        "arm": 5,
-        "threshold": 1,
-        "reward_noise": 1,
-        "cost_noise": 1,
-        "theta_reward": 1,
-        "theta_cost": 1,
-    }
+    kinds = ["threshold", "reward_noise", "cost_noise", "theta_reward", "theta_cost"]
+    assert table.kind.value_counts().to_dict() == {"arm": 5} | dict.fromkeys(kinds, 1)
     assert table.value[table.kind == "threshold"].tolist() == [0.5]
 
 
 # --- files written by hand ---
 
 
-def test_minimal_toml(tmp_path):
+def test_minimal_files(tmp_path):
     path = write(tmp_path, "p.toml", "thresholds = 0.3\narms = [[1, 0.2], [1, 0.9]]\n")
     same(bf.load(path), bf.Problem([[1, 0.2], [1, 0.9]], 0.3))
-
-
-def test_minimal_json(tmp_path):
     same(bf.load(write(tmp_path, "p.json", '{"arms": {"a": [1]}}')), bf.Problem({"a": [1]}))
-
-
-def test_minimal_csv(tmp_path):
     path = write(tmp_path, "p.csv", "kind,dose\narm,1\narm,2\n")
     same(bf.load(path), bf.Problem(pd.DataFrame({"dose": [1, 2]})))
 
@@ -282,86 +267,7 @@ def test_csv_costs_by_name_or_in_order(tmp_path):
     assert one.problem.cost_noise.tolist() == [3, 4]
 
 
-# --- what cannot be read ---
-
-BAD = {
-    "empty.toml": ("", "arms: missing"),
-    "empty.csv": ("", "the file is empty"),
-    "syntax.toml": ("arms = [", "Invalid|invalid|Unclosed|expected|Expected"),
-    "syntax.json": ('{"arms": [[1]]', "delimiter"),
-    "list.json": ("[[1]]", "expected a table of arms"),
-    "key.toml": ("arms = [[1]]\ncandidate = [[1]]", "unknown key 'candidate'.*'candidates'"),
-    "key.json": ('{"arms": [[1]], "cost_nois": 1}', "unknown key 'cost_nois'.*'cost_noise'"),
-    "far.json": ('{"arms": [[1]], "zzz": 1}', "unknown key 'zzz'.*expected one of arms"),
-    "twice.json": ('{"arms": [[1]], "arms": [[2]]}', "arms: the key occurs more than once"),
-    "name twice.json": ('{"arms": {"a": [1], "a": [2]}}', "a: the key occurs more than once"),
-    "nan.json": ('{"arms": [[NaN]]}', "NaN is not JSON"),
-    "infinity.json": ('{"arms": [[1]], "thresholds": [Infinity]}', "Infinity is not JSON"),
-    "text.json": ('{"arms": [["1"]]}', "arms: expected numbers"),
-    "inf arm.json": ('{"arms": [["inf"]]}', "arms: expected numbers"),
-    "ragged.toml": ("arms = [[1], [1, 2]]", "arms: expected numbers"),
-    "null.json": ('{"arms": null}', "arms: "),
-    "features.toml": ('arms = [[1]]\nfeatures = ["a", "b"]', "features: expected 1 names, got 2"),
-    "features.json": ('{"arms": [[1]], "features": "a"}', "features: expected a list of names"),
-    "feature.json": ('{"arms": [[1]], "features": [1.5]}', "features: expected a text or a whole"),
-    "theta.toml": ("arms = [[1]]\ntheta_cost = [[1]]", "theta_cost: given without theta_reward"),
-    "named.toml": ("arms = [{name = 1, vectr = [1]}]", "arms: unknown key 'vectr'.*'vector'"),
-    "half.toml": ("arms = [{name = 1}]", "arms: expected name and vector, got only name"),
-    "some.json": ('{"arms": [{"name": 1, "vector": [1]}, [2]]}', "arms: expected all of the list"),
-    "bool.json": ('{"arms": [{"name": true, "vector": [1]}]}', "arms: expected a text or a whole"),
-    "date.toml": ("arms = [[1979-05-27]]", "arms: expected numbers"),
-    "infeasible.toml": (
-        "arms = [[1]]\nthresholds = 0\ntheta_reward = [1]\ntheta_cost = [[1]]",
-        "theta_cost: no candidate is feasible",
-    ),
-    "noise.toml": ("arms = [[1]]\nreward_noise = -1", "reward_noise: expected a positive number"),
-    "deep.json": ("[" * 100_000, "nested too deeply"),
-    "kind.csv": ("kind,x\narm,1\ntreshold,2", "row 3: unknown kind 'treshold'.*'threshold'"),
-    "no kind.csv": ("knid,x\narm,1", "row 1: no column 'kind'; did you mean it by 'knid'"),
-    "unnamed.csv": ("kind,,x\narm,,1", "row 1: column 2 has no name"),
-    "column.csv": ("kind,x,x\narm,1,2", "row 1: the column 'x' occurs twice"),
-    "long.csv": ("kind,x\narm,1,2", "row 2: 3 cells, but 2 columns"),
-    "blank.csv": ("kind,x,y\narm,1,", "row 2, column 'y': expected a number, got nothing"),
-    "words.csv": ("kind,x\narm,one", "row 2, column 'x': expected a number, got 'one'"),
-    "score.csv": ("kind,x\narm,1_0", "row 2, column 'x': expected a number, got '1_0'"),
-    "value.csv": ("kind,value,x\narm,3,1", "row 2: arm takes a vector, no value, got '3'"),
-    "vector.csv": ("kind,value,x\nthreshold,3,1", "row 2: threshold takes its number in the col"),
-    "no arm.csv": ("kind,value,x\nthreshold,3,", "arms: missing"),
-    "noise.csv": (
-        "kind,value,x\narm,,1\nreward_noise,1,\nreward_noise,2,",
-        "row 4: reward_noise occurs more than once",
-    ),
-    "noise name.csv": (
-        "kind,name,value,x\narm,,,1\nreward_noise,a,1,",
-        "row 3: reward_noise takes no name, got 'a'",
-    ),
-    "name.csv": ("kind,name,x\narm,a,1\narm,,2", "row 3: name every arm or none"),
-    "name twice.csv": ("kind,name,x\narm,a,1\narm,a,2", "row 3: the name 'a' occurs more than"),
-    "constraint.csv": (
-        "kind,name,value,x\narm,,,1\nthreshold,a,1,\ncost_noise,b,1,",
-        "cost_noise: unknown threshold",
-    ),
-    "constraint twice.csv": (
-        "kind,name,value,x\narm,,,1\nthreshold,a,1,\nthreshold,a,2,",
-        "row 4: the name 'a' occurs more than once",
-    ),
-    "quote.csv": ('kind,x\narm,"1', "not a CSV table"),
-    "nan.csv": ("kind,x\narm,nan", "arms: expected finite numbers, got nan"),
-}
-
-
-@pytest.mark.parametrize(("name", "text", "message"), [(n, *rest) for n, rest in BAD.items()])
-def test_what_cannot_be_read_is_explained(tmp_path, name, text, message):
-    path = write(tmp_path, name, text)
-    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(str(path))}: (.*)({message})"):
-        bf.load(path)
-
-
-def test_not_text(tmp_path):
-    path = tmp_path / "p.toml"
-    path.write_bytes("arms = [[1]]".encode("utf-16"))
-    with pytest.raises(ValueError, match=r"p\.toml: expected text in UTF-8"):
-        bf.load(path)
+# --- paths ---
 
 
 def test_wrong_paths(tmp_path):
@@ -391,15 +297,9 @@ def test_extension_in_capitals(tmp_path):
 @settings(max_examples=200, suppress_health_check=UNIMPORTANT)
 @given(
     text=st.text()
-    | st.lists(
-        st.lists(
-            st.sampled_from(
-                ["kind", "name", "value", "arm", "both", "threshold", "x", "1", "'", ""]
-            ),
-            max_size=4,
-        ).map(",".join),
-        max_size=5,
-    ).map("\n".join)
+    | st.lists(st.lists(st.sampled_from(CELLS), max_size=4).map(",".join), max_size=5).map(
+        "\n".join
+    )
     | st.recursive(
         st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=3),
         lambda x: (

@@ -58,41 +58,31 @@ def outcome(call):
 DEEP, LONG = 100_000, 5000
 PROBLEMS = [
     ("toml", "arms = " + "[" * DEEP, "nested too deeply"),
-    ("toml", "arms = " + "{a = " * DEEP, "nested too deeply"),
     ("toml", "arms = [[1]]\nthresholds = " + "[" * 300 + "]" * 300, "thresholds: "),
     ("toml", "a" + ".a" * 2000 + " = 1", "unknown key 'a'"),
     ("toml", "arms = [[1" + "0" * LONG + "]]", "digits"),
     ("toml", "arms = [[1e400]]", "arms: expected finite numbers, got inf"),
-    ("toml", "arms = [[nan]]", "arms: expected finite numbers, got nan"),
     ("toml", "arms = [[1979-05-27T07:32:00Z]]", "arms: expected numbers"),
-    ("toml", "arms = [[true, 'x']]", "arms: expected numbers"),
     ("toml", "arms = [[1]]\narms = [[2]]", "overwrite"),
     ("toml", "arms = [[1]]\nthresholds = -inf", "thresholds: -inf"),
-    ("toml", "arms = [[1]]\nparameter_radius = [1, 2, 3]", "parameter_radius: "),
-    ("toml", "arms = [[1]]\nreward_noise = 'inf'", "reward_noise: "),
     ("toml", "arms = [[1]]\ncost_noise = {a = 1}", "cost_noise: "),
     ("toml", b"arms = [[1]] # \xff", "expected text in UTF-8"),
     ("toml", b"\x00" * 100, ""),
     ("json", "[" * DEEP, "nested too deeply"),
-    ("json", '{"arms":' * DEEP, "nested too deeply"),
     ("json", '{"arms": [[1' + "0" * LONG + "]]}", "digits"),
     ("json", '{"arms": [[1' + "0" * 400 + "]]}", "arms: "),
     ("json", '{"arms": [[1e400]]}', "arms: expected finite numbers, got inf"),
-    ("json", '{"arms": {"a": {}}}', "arms: "),
     ("json", '{"arms": {"a": [1], "b": {"c": 1}}}', "arms: "),
     ("json", '{"arms": [{"name": [], "vector": [1]}]}', "arms: expected a text"),
     ("json", '{"arms": [{"name": "a\\u0000", "vector": [1]}]}', "arms: names must not contain"),
     ("json", '{"arms": [{"name": "\\ud800", "vector": [1]}]}', "surrogates not allowed"),
     ("json", '{"arms": [[1]], "candidates": []}', "candidates: "),
-    ("json", '{"arms": [[1]], "candidates": "x"}', "candidates: "),
     (
         "json",
         '{"arms": [[1, 0]], "candidates": [[0, 1]]}',
         "candidates: '0' = [0. 1.] lies outside",
     ),
     ("json", '{"arms": [[1]], "features": [[1]]}', "features: "),
-    ("json", '{"arms": [[1]], "thresholds": {"a": "x"}}', "thresholds: "),
-    ("json", '{"arms": [[1]], "theta_reward": {"a": 1}}', "theta_reward: "),
     ("json", '{"arms": [[1]], "theta_reward": [1], "theta_cost": {"a": [1]}}', "theta_cost: "),
     ("json", '{"arms": [[1]], "parameter_radius": {"a": 1}}', "parameter_radius: "),
     ("json", '{"arms": [[1]], "__class__": "os.system"}', "unknown key '__class__'"),
@@ -104,38 +94,59 @@ PROBLEMS = [
     ("csv", b"kind,x\narm,\xff", "expected text in UTF-8"),
     ("csv", "kind\narm", "arms: "),
     ("csv", "\n\n", "row 1: no column 'kind'"),
-    ("csv", "kind;x\narm;1", "row 1: no column 'kind'"),
     ("csv", "kind,x\narm,1\narm,0x10", "row 3, column 'x'"),
     ("csv", "kind,x\narm,=1+1", "row 2, column 'x'"),
-    ("toml", "arms = 2020-01-01", "arms: "),
     ("toml", "arms = [[1]]\n[arms]\na = [1]", ""),
-    ("toml", "arms.a = [1]\narms = [[1]]", "overwrite"),
     ("toml", "arms = {a = [1]}\narms.b = [2]", ""),
     ("toml", "arms = [[1]]\rreward_noise = 1", ""),
     ("toml", "arms = [[1]]".encode("utf-16"), "expected text in UTF-8"),
     ("toml", "arms = [[1]]\nfeatures = 2020-01-01", "features: "),
-    ("toml", "arms = [[1]]\ncandidates = 07:32:00", "candidates: "),
-    ("toml", "arms = [[1]]\nthresholds = nan", "thresholds: "),
-    ("toml", "arms = [[1]]\ntheta_reward = {}", "theta_reward: "),
-    ("json", '{"arms": [[1]], "arms": [[2]]}', "arms: the key occurs more than once"),
-    ("json", '{"arms": {"a": [1], "a": [2]}}', "a: the key occurs more than once"),
-    ("json", '{"arms": [[NaN]]}', "NaN is not JSON"),
-    ("json", '{"arms": [[1e999999999]]}', "arms: expected finite numbers, got inf"),
-    ("json", '{"arms": [["1"]]}', "arms: "),
-    ("json", '{"arms": [[null]]}', "arms: "),
     ("json", '{"arms": [[1]],}', ""),
     ("json", '{"arms": [[1_0]]}', ""),
     ("json", '{"arms": [{"name": 1, "vector": [1]}, {"name": "1", "vector": [2]}]}', "arms: "),
-    ("csv", 'kind,name,x\narm,"a,1\n', "not a CSV table"),
     ("csv", 'kind,x\narm,"1"2\n', "not a CSV table"),
-    ("csv", "kind,x,x\narm,1,2\n", "occurs twice"),
-    ("csv", "kind,x,\narm,1,\n", "has no name"),
     ("csv", "Kind,x\narm,1\n", "did you mean it by 'Kind'?"),
     ("csv", "kind,x\nARM,1\n", "unknown kind 'ARM'"),
     ("csv", "sep=,\nkind,x\narm,1\n", "row 1: "),
     ("csv", "kind,x\narm,1\x1a\n", "row 2, column 'x'"),
     ("csv", "kind,name,x\narm,é,1\n".encode("latin-1"), "expected text in UTF-8"),
     ("csv", "kind," + ",".join(f"x{i}" for i in range(1000)) + "\narm", "row 2, column 'x0'"),
+    # what a person may well write
+    ("toml", "", "arms: missing"),
+    ("csv", "", "the file is empty"),
+    ("json", "[[1]]", "expected a table of arms"),
+    ("json", '{"arms": [[1]], "cost_nois": 1}', "did you mean 'cost_noise'"),
+    ("json", '{"arms": [[1]], "zzz": 1}', "expected one of arms"),
+    ("json", '{"arms": {"a": [1], "a": [2]}}', "a: the key occurs more than once"),
+    ("json", '{"arms": [[1]], "thresholds": [Infinity]}', "Infinity is not JSON"),
+    ("json", '{"arms": [["1"]]}', "arms: expected numbers"),
+    ("toml", "arms = [[1], [1, 2]]", "arms: expected numbers"),
+    ("toml", 'arms = [[1]]\nfeatures = ["a", "b"]', "features: expected 1 names, got 2"),
+    ("json", '{"arms": [[1]], "features": "a"}', "features: expected a list of names"),
+    ("toml", "arms = [[1]]\ntheta_cost = [[1]]", "theta_cost: given without theta_reward"),
+    ("toml", "arms = [{name = 1, vectr = [1]}]", "did you mean 'vector'"),
+    ("toml", "arms = [{name = 1}]", "arms: expected name and vector, got only name"),
+    ("json", '{"arms": [{"name": 1, "vector": [1]}, [2]]}', "arms: expected all of the list"),
+    (
+        "toml",
+        "arms = [[1]]\nthresholds = 0\ntheta_reward = [1]\ntheta_cost = [[1]]",
+        "theta_cost: ",
+    ),
+    ("csv", "kind,x\narm,1\ntreshold,2", "row 3: unknown kind 'treshold'; did you mean 'thresh"),
+    ("csv", "kind,,x\narm,,1", "row 1: column 2 has no name"),
+    ("csv", "kind,x,x\narm,1,2", "row 1: the column 'x' occurs twice"),
+    ("csv", "kind,x\narm,1,2", "row 2: 3 cells, but 2 columns"),
+    ("csv", "kind,x,y\narm,1,", "row 2, column 'y': expected a number, got nothing"),
+    ("csv", "kind,x\narm,1_0", "row 2, column 'x': expected a number, got '1_0'"),
+    ("csv", "kind,value,x\narm,3,1", "row 2: arm takes a vector, no value, got '3'"),
+    ("csv", "kind,value,x\nthreshold,3,1", "row 2: threshold takes its number in the column"),
+    ("csv", "kind,value,x\nthreshold,3,", "arms: missing"),
+    ("csv", "kind,value,x\narm,,1\nreward_noise,1,\nreward_noise,2,", "row 4: reward_noise occurs"),
+    ("csv", "kind,name,value,x\narm,,,1\nreward_noise,a,1,", "row 3: reward_noise takes no name"),
+    ("csv", "kind,name,x\narm,a,1\narm,,2", "row 3: name every arm or none"),
+    ("csv", "kind,name,x\narm,a,1\narm,a,2", "row 3: the name 'a' occurs more than once"),
+    ("csv", "kind,name,value,x\narm,,,1\nthreshold,a,1,\ncost_noise,b,1,", "cost_noise: unknown"),
+    ("csv", 'kind,x\narm,"1', "not a CSV table"),
 ]
 
 
@@ -160,12 +171,9 @@ SPECIFICATIONS = [
     ("", "title = " + "{a = " * 5000, "nested too deeply"),
     ("", "a" + ".a" * 2000 + " = 1", "unknown key 'a'"),
     ("", "seed = 1" + "0" * LONG, "digits"),
-    ("", "seed = nan", "seed: "),
     ("", "seed = 2020-01-01", "seed: "),
     ("", "checkpoints = [[1]]", "checkpoints: "),
     ("", "checkpoints = [1, [2]]", "checkpoints: "),
-    ("", "checkpoints = [nan]", "checkpoints: "),
-    ("", "checkpoints = ['a']", "checkpoints: "),
     ("", "checkpoints = [1180591620717411303424]", "checkpoints: "),
     ("", "horizon = 20", "overwrite"),
     ("", "checks = { checkpoints = [10], samplers = [[1]] }", "checks: samplers: unknown sampler"),
@@ -173,15 +181,12 @@ SPECIFICATIONS = [
     ("", "checks = { checkpoints = [10], draws = 1e3 }", "checks: draws: "),
     ("horizon = 10", "horizon = 1" + "0" * 30, "horizon: "),
     ("horizon = 10", "horizon = -9223372036854775808", "horizon: "),
-    ("horizon = 10", "horizon = inf", "horizon: "),
     ("replicates = 1", "replicates = 1" + "0" * 15, "replicates: "),
     ('rules = ["Uniform"]', "rules = [[]]", "rules: "),
     ('rules = ["Uniform"]', "rules.a.kind = ['Uniform']", "rules.a: kind: "),
     ('rules = ["Uniform"]', "rules.a.kind = {b = 1}", "rules.a: kind: "),
-    ('rules = ["Uniform"]', "rules.a.kind = 3", "rules.a: kind: "),
     ('rules = ["Uniform"]', "rules.a.kind = '__import__'", "rules.a: kind: "),
     ('rules = ["Uniform"]', "rules.BLFAIPS.eta = 2020-01-01", "eta: "),
-    ('rules = ["Uniform"]', "rules.BLFAIPS.eta = nan", "eta: "),
     ('rules = ["Uniform"]', "rules.BLFAIPS.recommendation = {a = 1}", "recommendation: "),
     ('rules = ["Uniform"]', "rules.BLFAIPS.problem = 1", "rules.BLFAIPS: "),
     ('rules = ["Uniform"]', "rules.BLFAIPS.__class__ = 1", "rules.BLFAIPS: "),
@@ -191,7 +196,6 @@ SPECIFICATIONS = [
     ('"soare"', '"__import__"', "instance: unknown built-in"),
     ('"soare"', '"soare", d = 1' + "0" * 30, "instance: d: "),
     ('"soare"', '"random_ball", d = 2, k = 3, seed = {a = 1}', "instance: seed: "),
-    ('"soare"', '"random_ball", d = 2, k = 3, seed = [1, -2]', "instance: seed: "),
     ('"soare"', '"random_ball", d = 2, k = 1' + "0" * 18 + ", seed = 1", "instance: k: "),
     ('"soare"', '"movielens", table = 3', "instance: table: "),
     ('name = "soare"', "arms = [[nan]], theta_reward = [1]", "instance: arms: "),
@@ -241,14 +245,11 @@ PULLS = [
     ("arm,reward,dose\n0,1", "line 2: expected 3 cells, got 2"),
     ("arm,reward,dose\nmiddle,1,2", "line 2: arm: unknown arm 'middle'"),
     ("arm,reward,dose\n2,1,2", "line 2: arm: 2 is out of range"),
-    ("arm,reward,dose\n-1,1,2", "line 2: arm: unknown arm '-1'"),
     ("arm,reward,dose\n" + "9" * LONG + ",1,2", "line 2: "),
     ("arm,reward,dose\n0," + "1" * 200_000 + ",2", "line 2: "),
     ("arm,reward,dose\n0,1e400,2", "line 2, reward: expected a finite number"),
-    ("arm,reward,dose\n0,1e81,2", "rewards: "),
-    ("arm,reward,dose\n0,1,nan", "line 2, dose: expected a finite number"),
+    ("arm,reward,dose\n0,1e81,2", "line 2, reward: expected at most"),
     ("arm,reward,dose\n0,1_0,2", "line 2, reward: expected a finite number"),
-    ("arm,reward,dose\n0,0x1,2", "line 2, reward: expected a finite number"),
     ("arm,reward,dose\n0,,2", "line 2, reward: expected a finite number"),
     ("arm,reward,dose\n0,1,2\0", "line 2, dose: expected a finite number"),
     ('arm,reward,dose\n"0,1,2', "line 2: "),
@@ -276,12 +277,9 @@ NETCDF = [
     ({"arm": (("pull", "also"), [["low"]])}, {}, "unknown arm"),
     ({"arm": ((), 0)}, {}, "arms: "),
     ({"reward": ("pull", [np.nan])}, {}, "rewards: "),
-    ({"reward": ("pull", [np.inf])}, {}, "rewards: "),
     ({"reward": ("pull", np.array(["2020-01-01"], "M8[ns]"))}, {}, "rewards: expected numbers"),
     ({"reward": ("other", [1.0, 2.0])}, {}, "rewards: "),
-    ({"cost": ("pull", np.array([5], "m8[ns]"))}, {}, "costs: expected numbers"),
     ({"arm": ("pull", np.array([2**63], "u8"))}, {}, "arms: "),
-    ({"reward": ("pull", ["1"])}, {}, "rewards: "),
     ({"reward": ("other", [1.0, 2.0])}, {}, "rewards: "),
     ({"reward": ("pull", [1.0], {"units": "days since 2000-01-01"})}, {}, "rewards: "),
     ({"cost": (("pull", "also"), [[1.0, 2.0]])}, {}, "costs: "),
@@ -374,32 +372,6 @@ def test_a_damaged_netcdf_file_is_read_or_refused(seed):
         assert message is None or message.startswith("damaged.nc: ")
         refusals += message is not None
     assert refusals >= 10  # each of the files that were cut
-
-
-AWKWARD = ["arm", "reward", "cost", "cost_a", " x ", "a\rb", "a\nb", "\n", "", "é日🎬", "a,b", "'x",
-           '"', "1", "nan", "=1+1", "#", "pull", "constraint"]  # fmt: skip
-
-
-@pytest.mark.parametrize("extension", ["csv", "nc"])
-@pytest.mark.parametrize("name", AWKWARD)
-def test_pulls_are_read_again_whatever_the_names_or_not_written_at_all(name, extension):
-    arms = {name: [1.0, 0.0], "b": [0.0, 1.0]}
-    for constraints in ({name: 1.0}, {"a": 1.0, name: 2.0}):
-        problem = bf.Problem(arms, constraints)
-        costs = np.arange(3.0 * len(constraints)).reshape(3, -1)
-        history = bf.History(problem, [0, 1, 0], [1.0, 0.1, -2.5], costs)
-        path = f"pulls.{extension}"
-        Path(path).unlink(missing_ok=True)
-        message = outcome(lambda: history.save(path))  # noqa: B023
-        if message is not None:
-            assert "constraints: " in message
-            assert (extension, name) in {("csv", "arm"), ("csv", "reward")}
-            assert not Path(path).exists()
-            continue
-        again = bf.History.load(path, problem)
-        assert again.arms.tolist() == [0, 1, 0]
-        assert again.rewards.tobytes() == history.rewards.tobytes()
-        assert again.costs.tobytes() == history.costs.tobytes()
 
 
 # --- journals whose checksums are right all the same ---
@@ -561,90 +533,6 @@ def test_what_is_no_saved_rule(content):
     refused(lambda: bf.Rule.load(path), path, "not a rule that was saved")
     write("rule.json", b"\xff\xfe\x00")
     refused(lambda: bf.Rule.load(path), path, "not a rule that was saved")
-
-
-# --- films ---
-
-FILMS = {
-    "ratings": "userId,movieId,rating,timestamp\n1,1,4.0,9\n1,2,3.0,9\n",
-    "movies": "movieId,title,genres\n1,A (1990),Drama\n2,B (1991),Comedy\n",
-    "links": "movieId,imdbId,tmdbId\n1,1,1\n2,2,2\n",
-    "scores": "tconst\taverageRating\tnumVotes\ntt0000001\t8.0\t5\ntt0000002\t7.0\t5\n",
-}
-SCORES = "tconst\taverageRating\tnumVotes\ntt0000001\t"
-BAD_FILMS = [
-    ("ratings", "", "empty"),
-    ("ratings", "x", "line 1"),
-    ("ratings", "\n\n", "line 1"),
-    ("ratings", FILMS["ratings"] + "1,1,nan,9\n", "line 4"),
-    ("ratings", FILMS["ratings"] + "1,1,5.5,9\n", "line 4"),
-    ("ratings", FILMS["ratings"] + "1,1,-1,9\n", "line 4"),
-    ("ratings", FILMS["ratings"] + "1," + "9" * 19 + ",4.0,9\n", "line 4"),
-    ("ratings", FILMS["ratings"] + "²,1,4.0,9\n", "line 4"),
-    ("ratings", "1::1::4::" + "9" * 70_000, "longer than"),
-    ("ratings", b"PK\x03\x04", "zip archive"),
-    ("ratings", b"\x1f\x8b\x08broken", "gzip"),
-    ("ratings", gzip.compress(FILMS["ratings"].encode(), mtime=0)[:-12], "gzip"),
-    ("ratings", gzip.compress(b"1::1::4::9\n" + b"\0" * 2**27, mtime=0), ""),
-    ("movies", "", "empty"),
-    ("movies", "\n\n\n", "header"),
-    ("movies", b"\x00\x01\x02", ""),
-    ("movies", "movieId,title,genres\n", "not a single film"),
-    ("movies", FILMS["movies"] + "²,C,Drama\n", "line 4"),
-    ("movies", FILMS["movies"] + "9" * LONG + ",C,Drama\n", "line 4"),
-    ("movies", FILMS["movies"] + "1,C,Drama\n", "line 4"),
-    ("links", "", "empty"),
-    ("links", "\n\n", "header"),
-    ("links", FILMS["links"] + "²,1,1\n", "line 4"),
-    ("links", FILMS["links"] + "3,²,1\n", "line 4"),
-    ("links", FILMS["links"] + "3," + "9" * LONG + ",1\n", "line 4"),
-    ("scores", "", "empty"),
-    ("scores", "x\ty", "header"),
-    ("scores", SCORES + "nan\t5\n", "line 2"),
-    ("scores", SCORES + "99\t5\n", "line 2"),
-    ("scores", SCORES + "8\t-5\n", "line 2"),
-    ("scores", SCORES + "8\t" + "9" * 30 + "\n", "line 2"),
-    ("scores", SCORES + "8\t" + "9" * LONG + "\n", "line 2"),
-]
-
-
-def read_films(**changes):
-    for name, content in (FILMS | changes).items():
-        write(name, content)
-    return bf.read_films("ratings", "movies", "scores", links="links", progress=False)
-
-
-@pytest.mark.parametrize(("name", "content", "message"), BAD_FILMS)
-def test_files_of_films(name, content, message):
-    refused(lambda: read_films(**{name: content}), name, message)
-
-
-BAD_TABLES = [
-    ("8.0", "x", "imdb_score"),
-    ("8.0", "inf", "imdb_score"),
-    ("movieId", "id", "movieId"),
-    ("imdb_score", "score", "imdb_score"),
-    ("1,1,4.0", "1,1,x", "rating_mean"),
-]
-
-
-@pytest.mark.parametrize(("old", "new", "message"), BAD_TABLES)
-def test_saved_tables_of_films(old, new, message):
-    read_films().save("table.csv")
-    path = write("bad.csv", Path("table.csv").read_text().replace(old, new, 1))
-    refused(lambda: bf.instances.movielens(9, films=1, table=path), path, message)
-
-
-@pytest.mark.parametrize("content", ["", "a\nb\n", b"\xff\xfe\x00\x01", "movieId\n1\n"])
-def test_what_is_no_table_of_films(content):
-    path = write("bad.csv", content)
-    refused(lambda: bf.instances.movielens(table=path), path)
-
-
-def test_a_film_without_genres_has_none():
-    read_films(movies=FILMS["movies"].replace("Drama", "")).save("table.csv")
-    instance = bf.instances.movielens(9, films=2, table="table.csv", features="genres")
-    assert instance.problem.arms.tolist() == [[1, 0], [1, 1]]
 
 
 # --- nothing is executed ---

@@ -6,15 +6,7 @@ import xarray as xr
 from numpy.testing import assert_array_equal
 
 import bayes_feasible as bf
-from bayes_feasible.analysis.paper import (
-    compare,
-    dependence,
-    end_of_optimism,
-    films,
-    movielens,
-    peps,
-    random_ball,
-)
+from bayes_feasible.analysis.paper import compare, comparisons, dependence, films
 from bayes_feasible.analysis.paper.compare import Contest, Criterion, Estimate
 from bayes_feasible.analysis.paper.printed_adahedge import PrintedAdaHedge, printed_update
 from bayes_feasible.analysis.paper.rule_sets import HEROES, PAPER_ETA, RIVALS, RULES
@@ -155,7 +147,7 @@ def test_what_the_outcome_depends_on_is_told():
 
 
 def test_the_paper_end_of_optimism():
-    study = end_of_optimism.studies(3)[1]
+    study = comparisons.work(comparisons.OPTIMISM, 3)[1]
     angle = 0.2
     arms = [[1, 0], [0, 0.15], [0, 1], [1.2, 1.2], [np.cos(angle), np.sin(angle)]]
     instance = study.instances[0]
@@ -166,7 +158,7 @@ def test_the_paper_end_of_optimism():
     rule = RULES[PAPER_ETA](instance, seed=0)
     largest = 1.2**2 + 1.2**2  # L², with R1 = R2 = 1
     assert rule._options.scale == pytest.approx(8 * largest)
-    films_study = movielens.studies(3)[0]  # η from the paper's bounds
+    films_study = comparisons.work(comparisons.FILMS, 3)[0]  # η from the paper's bounds
     rule = films_study.rules[PAPER_ETA](films_study.instances[0], seed=0)
     assert rule._options.scale == pytest.approx(480)
     assert films_study.times[-1] == 5000
@@ -174,15 +166,15 @@ def test_the_paper_end_of_optimism():
 
 
 def test_random_instances_and_how_often_each_is_run():
-    found = {study.name: study for study in random_ball.studies(1000)}
+    found = {study.name: study for study in comparisons.work(comparisons.BALL, 1000)}
     assert len(found) == 10
-    for d, k in random_ball.SETTINGS:
+    for d, k in comparisons.SIZES:
         one, many = found[f"random_ball_d{d}_k{k}"], found[f"random_ball_average_d{d}_k{k}"]
         assert one.instances[0].problem.arms.shape == (k, d)
         assert one.instances[0] == many.instances[0]
         assert len(many.instances) == 50
         assert one.replicates == len(many.instances) * many.replicates == 1000
-    for study in peps.studies(100):  # where no constraint binds
+    for study in comparisons.work(comparisons.FREE, 100):  # where no constraint binds
         for instance in study.instances:
             assert np.all(np.isposinf(instance.problem.thresholds))
             assert instance.best == np.argmax(instance.mean_reward)

@@ -6,7 +6,7 @@ import xarray as xr
 from helpers import gaussian_draws, membership, posterior_at, z_bound
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
-from test_paper_theory import ridged_exponent, seed_of
+from theory_helpers import ridged_exponent, seed_of
 
 import bayes_feasible as bf
 from bayes_feasible.analysis.paper import theory_rate, theory_regret

@@ -10,6 +10,7 @@ file, byte for byte.
 
 import json
 from collections.abc import Callable, Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -78,27 +79,23 @@ def _excess_quantile(bound: float, u: float) -> Any:
 
 def _posterior(case: Case) -> tuple[Any, list[Any]]:
     """The inverse of `I + sum n x x'`, and the posterior mean of each block."""
-    arms = [[mp.mpf(entry) for entry in arm] for arm in case["arms"]]
-    size = len(arms[0])
-    precision = mp.eye(size)
+    arms = [_column(arm) for arm in case["arms"]]
+    precision = mp.eye(len(arms[0]))
     for arm, count in zip(arms, case["counts"], strict=True):
-        for i in range(size):
-            for j in range(size):
-                precision[i, j] += count * arm[i] * arm[j]
+        precision += count * arm * arm.T
     covariance = precision**-1
     means = []
     for block in range(len(case["sums"][0])):
-        total = mp.matrix(size, 1)
+        total = mp.matrix(len(arms[0]), 1)
         for arm, sums in zip(arms, case["sums"], strict=True):
-            for i in range(size):
-                total[i] += arm[i] * mp.mpf(sums[block])
+            total += arm * mp.mpf(sums[block])
         means.append(covariance * total)
     return covariance, means
 
 
 def _standardised(vector: Any, mean: Any, covariance: Any, noise: float, limit: Any) -> Any:
     """How many standard deviations the limit lies above `<mean, vector>`."""
-    column = mp.matrix([mp.mpf(entry) for entry in vector])
+    column = _column(vector)
     variance = (column.T * covariance * column)[0]
     return (limit - (column.T * mean)[0]) / (mp.mpf(noise) * mp.sqrt(variance))
 
@@ -128,13 +125,11 @@ def event_probabilities(case: Case) -> list[Any]:
 def _events() -> list[Case]:
     """Events of posteriors with 0 to 3 constraints, every scale of arms and noise, far out."""
     cases = []
-    for constraints in range(4):
-        for scale in (1e-6, 1.0, 1e6):
-            for noise in (1e-6, 1.0, 1e6):
-                for count in (1, 1000, 10**6):
-                    case = _event_case(constraints, scale, noise, count)
-                    values = [_number(mp.log(p)) for p in event_probabilities(case)]
-                    cases.append(case | {"values": values})
+    sizes = (1e-6, 1.0, 1e6)
+    for settings in product(range(4), sizes, sizes, (1, 1000, 10**6)):
+        case = _event_case(*settings)
+        values = [_number(mp.log(p)) for p in event_probabilities(case)]
+        cases.append(case | {"values": values})
     return cases
 
 
@@ -160,14 +155,9 @@ def _event_case(constraints: int, scale: float, noise: float, count: int) -> Cas
 
 def _unions() -> list[Case]:
     """Unions in closed form: one-hot arms are independent, given the reward of the candidate."""
-    cases = []
-    for arms in (2, 3, 5):
-        for constraints in (0, 1, 2):
-            for gap in (0.0, 0.25, 1.0):
-                for count in (1, 100, 10_000):
-                    case = _union_case(arms, constraints, gap, count)
-                    cases.append(case | {"value": _number(_union(case))})
-    return cases
+    settings = product((2, 3, 5), (0, 1, 2), (0.0, 0.25, 1.0), (1, 100, 10_000))
+    cases = [_union_case(*each) for each in settings]
+    return [case | {"value": _number(_union(case))} for case in cases]
 
 
 def _union_case(arms: int, constraints: int, gap: float, count: int) -> Case:
@@ -233,40 +223,35 @@ def _at_least_one(probabilities: Iterable[Any]) -> Any:
 
 def _exponents() -> list[Case]:
     cases = []
-    for scale in (1e-6, 1.0, 1e6):
-        for constraints in range(4):
-            for shares in ([0.5, 0.25, 0.25], [1 - 2e-9, 1e-9, 1e-9]):
-                case = {
-                    "arms": [
-                        [scale, 0.0, 0.5 * scale],
-                        [0.5 * scale, 0.75 * scale, 0.0],
-                        [-0.25 * scale, scale, scale],
-                    ],
-                    "theta_reward": [1.0, 0.25, -0.25],
-                    "theta_cost": [[0.25, 0.5 + j, 0.125] for j in range(constraints)],
-                    "thresholds": [0.375 * scale * (1 + j) for j in range(constraints)],
-                    "reward_noise": 0.5,
-                    "cost_noise": [0.5 * (1 + j) for j in range(constraints)],
-                    "allocation": shares,
-                }
-                cases.append(case | {"values": [_number(f) for f in exponents(case)]})
+    both_shares = ([0.5, 0.25, 0.25], [1 - 2e-9, 1e-9, 1e-9])
+    for scale, constraints, shares in product((1e-6, 1.0, 1e6), range(4), both_shares):
+        arms = [
+            [scale, 0.0, 0.5 * scale],
+            [0.5 * scale, 0.75 * scale, 0.0],
+            [-0.25 * scale, scale, scale],
+        ]
+        case = {
+            "arms": arms,
+            "theta_reward": [1.0, 0.25, -0.25],
+            "theta_cost": [[0.25, 0.5 + j, 0.125] for j in range(constraints)],
+            "thresholds": [0.375 * scale * (1 + j) for j in range(constraints)],
+            "reward_noise": 0.5,
+            "cost_noise": [0.5 * (1 + j) for j in range(constraints)],
+            "allocation": shares,
+        }
+        cases.append(case | {"values": [_number(f) for f in exponents(case)]})
     return cases
 
 
 def exponents(case: Case) -> list[Any]:
     """Exponent of each candidate (the arms), straight from the definition."""
-    arms = [mp.matrix([mp.mpf(entry) for entry in arm]) for arm in case["arms"]]
-    size = len(case["arms"][0])
-    information = mp.matrix(size, size)
+    arms = [_column(arm) for arm in case["arms"]]
+    information = mp.matrix(len(arms[0]), len(arms[0]))
     for arm, share in zip(arms, case["allocation"], strict=True):
         information += mp.mpf(share) * arm * arm.T
     inverse = information**-1
-    reward = mp.matrix([mp.mpf(entry) for entry in case["theta_reward"]])
-    value = [(arm.T * reward)[0] for arm in arms]
-    costs = [
-        [(arm.T * mp.matrix([mp.mpf(entry) for entry in theta]))[0] for theta in case["theta_cost"]]
-        for arm in arms
-    ]
+    value = [(arm.T * _column(case["theta_reward"]))[0] for arm in arms]
+    costs = [[(arm.T * _column(theta))[0] for theta in case["theta_cost"]] for arm in arms]
     room = [
         [mp.mpf(limit) - cost for limit, cost in zip(case["thresholds"], row, strict=True)]
         for row in costs
@@ -309,10 +294,9 @@ def _rates() -> list[Case]:
                 "reward_noise": 1.0,
                 "cost_noise": 2.0,
             }
-            rate, allocation = one_hot_rate(case)
-            cases.append(
-                case | {"value": _number(rate), "allocation": [_number(w) for w in allocation]}
-            )
+            rate, shares = one_hot_rate(case)
+            found = {"value": _number(rate), "allocation": [_number(w) for w in shares]}
+            cases.append(case | found)
     return cases
 
 
@@ -366,6 +350,10 @@ def one_hot_rate(case: Case) -> tuple[Any, list[Any]]:
 
 
 # Naive numerics
+
+
+def _column(values: Iterable[float]) -> Any:
+    return mp.matrix([mp.mpf(value) for value in values])
 
 
 def _root(function: Callable[[Any], Any], low: Any, high: Any, steps: int = 150) -> Any:

@@ -2,13 +2,13 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 
 from bayes_feasible import Alternative, History, instances, models
-from bayes_feasible.analysis.report.tables import text_table
+from bayes_feasible.analysis.benchmarks.timing import seconds_of, show
 from bayes_feasible.analysis.study.curves import posterior_at_truth
 
 CHECKPOINTS = 20
@@ -23,16 +23,16 @@ def main() -> None:
         _seconds(way, 1)  # fills the caches on disk
         one, all_of_them = _seconds(way, 1), _seconds(way, CHECKPOINTS)
         rows.append([way, f"{one:.1f}", f"{all_of_them:.1f}", f"{all_of_them / one:.2f}"])
-    print(f"{CHECKPOINTS} checkpoints of a study beside one, each figure from a process of its own")
-    print(text_table(["way", "seconds for one", f"for {CHECKPOINTS}", "ratio"], rows))
+    title = (
+        f"{CHECKPOINTS} checkpoints of a study beside one, each figure from a process of its own"
+    )
+    show(title, ["way", "seconds for one", f"for {CHECKPOINTS}", "ratio"], rows)
 
 
 def visit(way: str, checkpoints: int) -> float:
     """Seconds from nothing, for so many checkpoints."""
     times = np.linspace(FIRST, LAST, CHECKPOINTS).astype(int)[:checkpoints]
-    start = time.perf_counter()
-    WAYS[way](times.tolist())
-    return time.perf_counter() - start
+    return seconds_of(partial(WAYS[way], times.tolist()))
 
 
 def _logistic(times: Iterable[int]) -> None:
@@ -49,28 +49,22 @@ def _logistic(times: Iterable[int]) -> None:
         log_error(model, Alternative(instance.problem, instance.best), draws=5000)
 
 
-def _components(sampler: str) -> Callable[[Iterable[int]], None]:
+def _components(sampler: str, times: Iterable[int]) -> None:
     """NUTS on the events of the alternative set."""
+    from bayes_feasible.analysis.samplers.sample import sample_alternative
 
-    def run(times: Iterable[int]) -> None:
-        from bayes_feasible.analysis.samplers.sample import sample_alternative
-
-        instance = instances.end_of_optimism(alpha=0.3)
-        alternative = Alternative(instance.problem, instance.best)
-        for pulled in times:
-            counts = np.full(len(instance.problem.arms), pulled // len(instance.problem.arms))
-            posterior = posterior_at_truth(instance, counts)
-            sample_alternative(
-                posterior, alternative, sampler, draws=DRAWS, tune=DRAWS, progress=False
-            )
-
-    return run
+    instance = instances.end_of_optimism(alpha=0.3)
+    alternative = Alternative(instance.problem, instance.best)
+    for pulled in times:
+        counts = np.full(len(instance.problem.arms), pulled // len(instance.problem.arms))
+        posterior = posterior_at_truth(instance, counts)
+        sample_alternative(posterior, alternative, sampler, draws=DRAWS, tune=DRAWS, progress=False)
 
 
 WAYS: dict[str, Callable[[Iterable[int]], None]] = {
     "log P of a logistic model": _logistic,
-    "NUTS (nutpie), one event at a time": _components("nutpie_component"),
-    "NUTS (PyMC), one event at a time": _components("nuts_component"),
+    "NUTS (nutpie), one event at a time": partial(_components, "nutpie_component"),
+    "NUTS (PyMC), one event at a time": partial(_components, "nuts_component"),
 }
 
 

@@ -1,9 +1,9 @@
 """Draws a second from an alternative set: exact ones, and those of PyMC's samplers."""
 
 import logging
-import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import arviz as az
 import numpy as np
@@ -12,7 +12,7 @@ import xarray as xr
 from scipy.optimize import brentq
 
 from bayes_feasible import Alternative, Instance, Posterior, instances, models
-from bayes_feasible.analysis.report.tables import text_table
+from bayes_feasible.analysis.benchmarks.timing import median_seconds, show
 from bayes_feasible.analysis.study.curves import posterior_at_truth
 
 RUNS = 7
@@ -26,10 +26,8 @@ def main() -> None:
     """Measure and print both tables."""
     instance = instances.end_of_optimism(alpha=0.1)
     alternative = Alternative(instance.problem, instance.best)
-    print(f"Exact draws a second, d = 2, K = 5, one core, median of {RUNS} runs")
-    print(_rarity_table(instance, alternative), end="\n\n")
-    print(f"Effective draws a second at log P = -4, one core, {CHAINS} chains of {DRAWS} draws")
-    print(_sampler_table(alternative, with_log_probability(instance, -4)))
+    compare_rarities(instance, alternative)
+    compare_samplers(alternative, with_log_probability(instance, -4))
 
 
 def with_log_probability(instance: Instance, target: float) -> Posterior:
@@ -48,10 +46,13 @@ def with_log_probability(instance: Instance, target: float) -> Posterior:
 
 def exact_speed(alternative: Alternative, posterior: Posterior) -> float:
     """Exact draws a second, the median of several runs; the first, which compiles, is left out."""
-    return BLOCK / _median_seconds(lambda: alternative.sample(posterior, BLOCK))
+    draw = partial(alternative.sample, posterior, BLOCK)
+    draw()
+    return BLOCK / median_seconds(draw, RUNS)
 
 
-def _rarity_table(instance: Instance, alternative: Alternative) -> str:
+def compare_rarities(instance: Instance, alternative: Alternative) -> None:
+    """Exact draws as the alternative set becomes rare."""
     arms = np.arange(200) % len(instance.problem.arms)
     pulled = Posterior.from_history(instance.problem, arms, *instance.pull(arms, seed=0))
     targets = {"200 pulls, as they came": pulled}
@@ -66,10 +67,12 @@ def _rarity_table(instance: Instance, alternative: Alternative) -> str:
         ]
         for name, posterior in targets.items()
     ]
-    return text_table(["posterior", "log P", "exact draws a second"], rows)
+    title = f"Exact draws a second, d = 2, K = 5, one core, median of {RUNS} runs"
+    show(title, ["posterior", "log P", "exact draws a second"], rows)
 
 
-def _sampler_table(alternative: Alternative, posterior: Posterior) -> str:
+def compare_samplers(alternative: Alternative, posterior: Posterior) -> None:
+    """Exact draws beside those of PyMC."""
     exact = exact_speed(alternative, posterior)
     model = models.alternative(models.linear_gaussian(posterior), alternative)
     logging.getLogger("pymc").setLevel(logging.ERROR)
@@ -82,8 +85,8 @@ def _sampler_table(alternative: Alternative, posterior: Posterior) -> str:
         worst = max(float(value.max()) for value in az.rhat(draws).data_vars.values())
         speed = effective / seconds
         rows.append([name, f"{speed:,.0f}", f"{worst:.2f}", f"{exact / speed:,.0f}"])
-    header = ["sampler", "effective draws a second", "R-hat", "times slower than exact"]
-    return text_table(header, rows)
+    title = f"Effective draws a second at log P = -4, one core, {CHAINS} chains of {DRAWS} draws"
+    show(title, ["sampler", "effective draws a second", "R-hat", "times slower than exact"], rows)
 
 
 def _slice(
@@ -113,16 +116,6 @@ def _smc(model: pm.Model, *_: object) -> tuple[xr.Dataset, float]:
             compute_convergence_checks=False,
         )  # fmt: skip
     return tree["posterior"].to_dataset(), float(tree["sample_stats"].attrs["_t_sampling"])
-
-
-def _median_seconds(work: Callable[[], object]) -> float:
-    work()
-    seconds = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return float(np.median(seconds))
 
 
 if __name__ == "__main__":

@@ -16,20 +16,11 @@ from bayes_feasible.instance import Instance
 
 @dataclass(frozen=True)
 class Finished:
-    """How far a run came.
+    """How far a run came."""
 
-    Attributes
-    ----------
-    seconds : ndarray (round,)
-        Time since the start at the end of each round.
-    proposals : ndarray (round,)
-        Posterior draws that each round took.
-    pulls : ndarray (arm,)
-    """
-
-    seconds: Array
-    proposals: Array
-    pulls: Array
+    seconds: Array  # (round,), since the start at the end of each round
+    proposals: Array  # (round,), posterior draws that each round took
+    pulls: Array  # (arm,)
 
 
 def blfaips(

@@ -6,15 +6,13 @@ and are the candidates too; the first feature is the reward, the last one the co
 it to the solver's form does.
 """
 
-import time
-from collections.abc import Callable
 from functools import partial
-from statistics import median
 
 import numpy as np
 
 from bayes_feasible import Instance, Problem, optimal_rate
 from bayes_feasible.analysis.benchmarks import cvxpy_forms
+from bayes_feasible.analysis.benchmarks.timing import median_seconds
 
 COMPARED = [(2, 50), (5, 200), (10, 100), (20, 20)]
 LARGE = [(20, 1000), (50, 5000)]
@@ -31,33 +29,21 @@ def instance(features: int, arms: int, seed: int = SEED) -> Instance:
     return Instance(Problem(vectors, 0.5), axes[0], axes[-1])
 
 
-def milliseconds(task: Callable[[], object], runs: int) -> float:
-    """Median time of a task."""
-    times = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        task()
-        times.append(time.perf_counter() - start)
-    return 1e3 * median(times)
-
-
 def main() -> None:
     """Print the table."""
     optimal_rate(instance(2, 5))  # compile, or load what is compiled
     print(f"{'(d, K)':>12} {'ours ms':>9} {'SDP ms':>9} {'SOCP ms':>9} {'ratio':>7} {'gap':>8}")
     for size in COMPARED:
         case = instance(*size)
-        ours, gap = milliseconds(partial(optimal_rate, case), 15), optimal_rate(case).gap
-        forms = []
-        for form in (cvxpy_forms.sdp, cvxpy_forms.socp):
-            built = form(case)
-            forms.append(milliseconds(partial(cvxpy_forms.solve, built), 1))
+        ours, gap = 1e3 * median_seconds(partial(optimal_rate, case), 15), optimal_rate(case).gap
+        built = (cvxpy_forms.sdp(case), cvxpy_forms.socp(case))
+        forms = [1e3 * median_seconds(partial(cvxpy_forms.solve, form), 1) for form in built]
         ratio = min(forms) / ours
         print(f"{size!s:>12} {ours:9.2f} {forms[0]:9.0f} {forms[1]:9.0f} {ratio:7.0f} {gap:8.1e}")
     for size in LARGE:
         case = instance(*size)
         gap = optimal_rate(case).gap
-        ours = milliseconds(partial(optimal_rate, case), 1)
+        ours = 1e3 * median_seconds(partial(optimal_rate, case), 1)
         print(f"{size!s:>12} {ours:9.1f} {'':>27} {gap:8.1e}", flush=True)
 
 

@@ -7,7 +7,6 @@ simulated. The yardstick is BLFAIPS in plain NumPy with rejection sampling (`pla
 import itertools
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from statistics import median
@@ -15,26 +14,11 @@ from statistics import median
 import numpy as np
 from numba import njit
 
-from bayes_feasible import (
-    BLFAIPS,
-    PEPS,
-    BestResponse,
-    GOptimal,
-    Instance,
-    LinearThompson,
-    Oracle,
-    PlugIn,
-    Problem,
-    Rule,
-    TopTwo,
-    Uniform,
-    g_optimal,
-    instances,
-    simulate,
-)
+import bayes_feasible as bf
+from bayes_feasible import BLFAIPS, Instance, Rule, instances, simulate
 from bayes_feasible.alternative.normal import tail_excess
 from bayes_feasible.analysis.benchmarks import plain_numpy
-from bayes_feasible.analysis.report.tables import text_table
+from bayes_feasible.analysis.benchmarks.timing import median_seconds, seconds_of, show
 from bayes_feasible.rules.engine import pick, weigh_chances, weigh_events
 from bayes_feasible.simulation.simulate import Environment
 
@@ -45,15 +29,15 @@ MOST_SECONDS = 10.0  # for a run in plain NumPy
 RULES: dict[str, Callable[..., Rule]] = {
     "BLFAIPS": BLFAIPS,
     "BLFAIPS, eta = 1": partial(BLFAIPS, eta=1.0),
-    "LinearThompson": LinearThompson,
-    "TopTwo": TopTwo,
-    "TopTwo, beta optimal": partial(TopTwo, beta="optimal"),
-    "TopTwo, information": partial(TopTwo, select="information"),
-    "BestResponse": BestResponse,
-    "PlugIn": PlugIn,
-    "Oracle": Oracle,
-    "Uniform": Uniform,
-    "GOptimal": GOptimal,
+    "LinearThompson": bf.LinearThompson,
+    "TopTwo": bf.TopTwo,
+    "TopTwo, beta optimal": partial(bf.TopTwo, beta="optimal"),
+    "TopTwo, information": partial(bf.TopTwo, select="information"),
+    "BestResponse": bf.BestResponse,
+    "PlugIn": bf.PlugIn,
+    "Oracle": bf.Oracle,
+    "Uniform": bf.Uniform,
+    "GOptimal": bf.GOptimal,
 }
 FIRST_ROUND = """
 import bayes_feasible as bf
@@ -79,13 +63,6 @@ def main() -> None:
     first_round()
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    """How long a piece of work takes."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def microseconds_a_round(
     instance: Instance, make: Callable[..., Rule], rounds: int, *, before: int = 0, runs: int = 5
 ) -> float:
@@ -103,7 +80,7 @@ def against_plain_numpy() -> None:
     rows = []
     for alpha, (name, eta) in itertools.product((0.1, 0.3), ETAS.items()):
         instance, make = instances.end_of_optimism(alpha), partial(BLFAIPS, eta=eta)
-        design = g_optimal(instance.problem).allocation.values
+        design = bf.g_optimal(instance.problem).allocation.values
         ours = 1e-6 * HORIZON * microseconds_a_round(instance, make, HORIZON, runs=15)
         numpy_eta = 1.0 / make(instance)._options.scale
         for batch in (1, 256):
@@ -125,10 +102,9 @@ def against_plain_numpy() -> None:
                     "all" if fewest == HORIZON else f"{fewest} of {HORIZON}, then extrapolated",
                 ]
             )
-    print(f"BLFAIPS for {HORIZON} rounds, d = 2, K = 5, against plain NumPy (median of {SEEDS})")
-    header = ["", "ours, rounds/s", "NumPy, rounds/s", "ratio", "draws a round at the end",
-              "rounds NumPy finished"]  # fmt: skip
-    print(text_table(header, rows), end="\n\n", flush=True)
+    title = f"BLFAIPS for {HORIZON} rounds, d = 2, K = 5, against plain NumPy (median of {SEEDS})"
+    show(title, ["", "ours, rounds/s", "NumPy, rounds/s", "ratio", "draws a round at the end",
+                 "rounds NumPy finished"], rows)  # fmt: skip
 
 
 def whole_seconds(run: plain_numpy.Finished) -> float:
@@ -179,9 +155,8 @@ def against_the_floor(instance: Instance) -> None:
         ]
         least = 1e6 * median(times) / rounds
         rows.append([f"eta {name}", f"{ours:.2f}", f"{least:.2f}", f"{ours / least:.1f}"])
-    print("A BLFAIPS round, d = 2, K = 5, and only its random numbers and normal tails")
-    header = ["", "round, µs", "floor, µs", "ratio"]
-    print(text_table(header, rows), end="\n\n", flush=True)
+    title = "A BLFAIPS round, d = 2, K = 5, and only its random numbers and normal tails"
+    show(title, ["", "round, µs", "floor, µs", "ratio"], rows)
 
 
 def late_against_early(instance: Instance) -> None:
@@ -199,9 +174,8 @@ def late_against_early(instance: Instance) -> None:
             times["late"].append(seconds_of(partial(world.play, late, 1000)))
         first, last = (1e3 * median(times[when]) for when in ("early", "late"))
         rows.append([f"eta {name}", f"{first:.2f}", f"{last:.2f}", f"{last / first:.2f}"])
-    print("A BLFAIPS round after 10³ and after 10⁶ others")
-    header = ["", "after 10³, µs", "after 10⁶, µs", "ratio"]
-    print(text_table(header, rows), end="\n\n", flush=True)
+    title = "A BLFAIPS round after 10³ and after 10⁶ others"
+    show(title, ["", "after 10³, µs", "after 10⁶, µs", "ratio"], rows)
 
 
 def growth() -> None:
@@ -214,23 +188,22 @@ def growth() -> None:
         rounds = max(200, 400_000 // (k * d))
         time_of_round = microseconds_a_round(instance, make, rounds, before=500, runs=3)
         rows.append([f"d = {d}, K = {k}", f"{time_of_round:.1f}"])
-    print("A BLFAIPS round (eta 1) on random instances")
-    print(text_table(["", "round, µs"], rows), end="\n\n", flush=True)
+    show("A BLFAIPS round (eta 1) on random instances", ["", "round, µs"], rows)
 
 
 def all_rules(instance: Instance) -> None:
     """Time of a round of every rule, also beside BLFAIPS."""
     rounds = 50_000
     taken = {name: microseconds_a_round(instance, make, rounds) for name, make in RULES.items()}
-    free = Instance(Problem(instance.problem.arms), instance.theta_reward)
-    known = partial(PEPS, horizon=rounds)
-    peps: dict[str, Callable[..., Rule]] = {"PEPS": PEPS, "PEPS, horizon": known}
+    free = Instance(bf.Problem(instance.problem.arms), instance.theta_reward)
+    known = partial(bf.PEPS, horizon=rounds)
+    peps: dict[str, Callable[..., Rule]] = {"PEPS": bf.PEPS, "PEPS, horizon": known}
     for name, make in peps.items():
         taken[f"{name} (no constraint)"] = microseconds_a_round(free, make, rounds)
     first = taken["BLFAIPS"]
     rows = [[name, f"{value:.2f}", f"{value / first:.2f}"] for name, value in taken.items()]
-    print(f"A round of each rule, d = 2, K = 5, over {rounds:,} rounds")
-    print(text_table(["", "round, µs", "BLFAIPS = 1"], rows), end="\n\n", flush=True)
+    title = f"A round of each rule, d = 2, K = 5, over {rounds:,} rounds"
+    show(title, ["", "round, µs", "BLFAIPS = 1"], rows)
 
 
 def whole_study(replicates: int = 50) -> None:
@@ -245,19 +218,19 @@ def whole_study(replicates: int = 50) -> None:
             for alpha in (0.1, 0.2, 0.3)
         ]  # fmt: skip
         rows.append([name, f"{sum(taken):.1f}"])
-    print(
+    title = (
         f"{len(RULES)} rules × 3 instances × {replicates} replicates × {HORIZON} rounds, "
         "with exact errors and efficiencies at 8 checkpoints"
     )
-    print(text_table(["simulate", "seconds"], rows), end="\n\n", flush=True)
+    show(title, ["simulate", "seconds"], rows)
 
 
 def first_round(runs: int = 7) -> None:
     """From the start of a process to the end of its first round, everything compiled before."""
     command = partial(subprocess.run, [sys.executable, "-c", FIRST_ROUND], check=True)
     command()
-    taken = [seconds_of(command) for _ in range(runs)]
-    print(f"A process that imports, makes a rule and plays one round: {median(taken):.2f} s")
+    taken = median_seconds(command, runs)
+    print(f"A process that imports, makes a rule and plays one round: {taken:.2f} s")
 
 
 if __name__ == "__main__":

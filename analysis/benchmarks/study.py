@@ -7,10 +7,10 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 
-from bayes_feasible.analysis.report.tables import text_table
+from bayes_feasible.analysis.benchmarks.timing import seconds_of, show
 
 HORIZON = 100_000
 REPLICATES = (100, 1000)
@@ -31,8 +31,8 @@ def main() -> None:
         rows.append(
             [f"{rounds:.0e}", f"{seconds:.0f}", f"{1e6 * seconds / rounds:.2f}", f"{largest:.0f}"]
         )
-    print("A study of BLFAIPS: simulation on all cores, verdict, figures and report")
-    print(text_table(["rounds", "seconds", "µs a round", "MB of the largest process"], rows))
+    title = "A study of BLFAIPS: simulation on all cores, verdict, figures and report"
+    show(title, ["rounds", "seconds", "µs a round", "MB of the largest process"], rows)
 
 
 def _run(replicates: int) -> tuple[float, float]:
@@ -41,9 +41,8 @@ def _run(replicates: int) -> tuple[float, float]:
         specification = Path(folder, "study.toml")
         specification.write_text(SPECIFICATION.format(horizon=HORIZON, replicates=replicates))
         command = [sys.executable, "-m", "bayes_feasible.cli", "study", str(specification)]
-        start = time.perf_counter()
-        subprocess.run([*command, "--out", str(Path(folder, "study")), "--quiet"], check=True)
-        seconds = time.perf_counter() - start
+        command += ["--out", str(Path(folder, "study")), "--quiet"]
+        seconds = seconds_of(partial(subprocess.run, command, check=True))
     return seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
 
 

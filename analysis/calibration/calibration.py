@@ -15,26 +15,13 @@ import numpy as np
 import xarray as xr
 
 from bayes_feasible import _check
-from bayes_feasible._check import Array
-from bayes_feasible._draws import block_noise, parameter_names, stack_blocks, unrestricted
+from bayes_feasible._draws import block_noise, unrestricted
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.analysis.calibration.prior_predictive import (
-    Maker,
-    log_likelihood,
-    played,
-    prior,
-    repeated,
-    shown_by,
-)
-from bayes_feasible.analysis.calibration.uniformity import (
-    Band,
-    band,
-    coin_interval,
-    counts_at,
-    shape,
-)
+from bayes_feasible.analysis.calibration import prior_predictive, quantities, uniformity
+from bayes_feasible.analysis.calibration.prior_predictive import Maker
+from bayes_feasible.analysis.calibration.quantities import Sampler
+from bayes_feasible.analysis.calibration.uniformity import Band
 from bayes_feasible.history import History
-from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 
 FALSE_ALARM = 0.001
@@ -45,28 +32,16 @@ NOISE = {
     "student_t": "student_t",
     "logistic": "logistic",
 }
-Sampler = Callable[[Posterior, Alternative, int, int], xr.Dataset]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the truth looks like one more draw.
-
-    Attributes
-    ----------
-    passed : bool
-    false_alarm : float
-        The probability at most that a right sampler fails.
-    reasons : dict of str to str
-        What is wrong, for each quantity or event that is.
-    tests : int
-        How many were looked at.
-    """
+    """Whether the truth looks like one more draw; `reasons` say what is wrong, by quantity."""
 
     passed: bool
-    false_alarm: float
-    reasons: dict[str, str]
-    tests: int
+    false_alarm: float  # the probability at most that a right sampler fails
+    reasons: dict[str, str]  # for each quantity or event that is wrong
+    tests: int  # how many were looked at
 
     def __bool__(self) -> bool:
         return self.passed
@@ -82,17 +57,10 @@ class Verdict:
 
 
 def alternative_ranks(
-    problem: Problem,
-    candidate: int,
-    arms: Any,
-    sampler: Sampler | str = "exact",
-    *,
-    replications: int = 500,
-    draws: int = DRAWS,
-    seed: int = 0,
-    progress: bool = False,
+    problem: Problem, candidate: int, arms: Any, sampler: Sampler | str = "exact", *,
+    replications: int = 500, draws: int = DRAWS, seed: int = 0, progress: bool = False,
     **options: Any,
-) -> xr.Dataset:
+) -> xr.Dataset:  # fmt: skip
     """Ranks of the truth among a sampler's draws given the alternative set.
 
     Parameters
@@ -137,24 +105,22 @@ def alternative_ranks(
     arms = _check.arms(problem, arms)
     if options and not isinstance(sampler, str):
         raise ValueError(f"{next(iter(options))}: only a sampler given by its name has options")
-    drawn_by = _sampler(sampler, **options) if isinstance(sampler, str) else sampler
+    drawn_by = quantities.named_sampler(sampler, **options) if isinstance(sampler, str) else sampler
     rng = np.random.default_rng([seed, 0xCA1])
     rows, true_events, shares, outside = [], [], [], []
-    for _ in repeated("replications", replications, progress):
-        truth = prior(problem, rng, alternative)
-        shown = shown_by(problem, truth, arms, rng, "gaussian", block_noise(problem))
-        posterior = Posterior.from_history(problem, arms, shown[:, 0], shown[:, 1:])
+    for _ in prior_predictive.repeated("replications", replications, progress):
+        truth = prior_predictive.prior(problem, rng, alternative)
+        posterior = prior_predictive.pulled(problem, truth, arms, rng)
         dataset = drawn_by(posterior, alternative, draws, int(rng.integers(2**31)))
-        drawn = _blocks(dataset, draws)
-        own = _quantities(posterior, truth[np.newaxis])[0]
-        rows.append(_ranks(own, _quantities(posterior, drawn), rng))
+        drawn = quantities.thinned_blocks(dataset, draws)
+        rows.append(quantities.rank(posterior, truth, drawn, rng))
         true_events.append(alternative.events.contains(truth))
         inside = alternative.events.contains(drawn)
         shares.append(inside.mean(axis=0))
         outside.append(1.0 - inside.any(axis=1).mean())
-    names = [*_plain_names(problem), "posterior density"]
+    names = [*quantities.plain_names(problem), "posterior density"]
     both = ("replication", "event")
-    return _labelled(np.array(rows), names, draws).assign(
+    return quantities.labelled(rows, names, draws).assign(
         true_event=(both, np.array(true_events)),
         event_share=(both, np.array(shares)),
         outside=("replication", np.array(outside)),
@@ -163,15 +129,9 @@ def alternative_ranks(
 
 
 def rule_ranks(
-    problem: Problem,
-    rule: Maker,
-    pulls: int,
-    *,
-    replications: int = 200,
-    draws: int = DRAWS,
-    seed: int = 0,
-    progress: bool = False,
-) -> xr.Dataset:
+    problem: Problem, rule: Maker, pulls: int, *,
+    replications: int = 200, draws: int = DRAWS, seed: int = 0, progress: bool = False,
+) -> xr.Dataset:  # fmt: skip
     """Ranks of the truth among draws of a rule's posterior, after pulls of the rule's own choice.
 
     To choose by what earlier pulls showed leaves the posterior what it is: every rule passes that
@@ -203,26 +163,19 @@ def rule_ranks(
     """
     pulls, rng = _check.count("pulls", pulls), np.random.default_rng([seed, 0x41E])
     rows = []
-    for _ in repeated("replications", replications, progress):
-        truth = prior(problem, rng)
-        posterior = played(problem, rule, pulls, truth, rng, "posterior").posterior
+    for _ in prior_predictive.repeated("replications", replications, progress):
+        truth = prior_predictive.prior(problem, rng)
+        posterior = prior_predictive.played(problem, rule, pulls, truth, rng, "posterior").posterior
         drawn = unrestricted(posterior, draws, rng)
-        own = _quantities(posterior, truth[np.newaxis])[0]
-        rows.append(_ranks(own, _quantities(posterior, drawn), rng))
-    return _labelled(np.array(rows), [*_plain_names(problem), "posterior density"], draws)
+        rows.append(quantities.rank(posterior, truth, drawn, rng))
+    return quantities.labelled(rows, [*quantities.plain_names(problem), "posterior density"], draws)
 
 
 def model_ranks(
-    name: str,
-    problem: Problem,
-    arms: Any,
-    sampler: Callable[[Any, int, int], xr.Dataset] | None = None,
-    *,
-    replications: int = 100,
-    draws: int = DRAWS,
-    seed: int = 0,
-    progress: bool = False,
-) -> xr.Dataset:
+    name: str, problem: Problem, arms: Any,
+    sampler: Callable[[Any, int, int], xr.Dataset] | None = None, *,
+    replications: int = 100, draws: int = DRAWS, seed: int = 0, progress: bool = False,
+) -> xr.Dataset:  # fmt: skip
     """Ranks of the truth among posterior draws of a model; it is compiled once.
 
     Parameters
@@ -260,36 +213,36 @@ def model_ranks(
     if name not in NOISE:
         raise ValueError(f"name: expected one of {', '.join(NOISE)}, got {name!r}")
     arms = _check.arms(problem, arms)
-    drawn_by = _nuts if sampler is None else sampler
+    drawn_by = quantities.nuts_draws if sampler is None else sampler
     rng = np.random.default_rng([seed, 0x5BC])
     learns = name == "unknown_noise"
     model, rows = None, []
-    for _ in repeated("replications", replications, progress):
+    for _ in prior_predictive.repeated("replications", replications, progress):
         scale = block_noise(problem)
         if learns:
             scale = scale * np.sqrt(PRIOR_PULLS / rng.chisquare(PRIOR_PULLS, scale.size))
         truth = scale[:, np.newaxis] * rng.standard_normal((scale.size, problem.arms.shape[1]))
-        shown = shown_by(problem, truth, arms, rng, NOISE[name], scale)
+        shown = prior_predictive.shown_by(problem, truth, arms, rng, NOISE[name], scale)
         history = History(problem, arms, shown[:, 0], shown[:, 1:])
         if model is None:
             model = getattr(models, name)(history)
         else:
             models.set_data(model, history)
         dataset = drawn_by(model, draws, int(rng.integers(2**31)))
-        drawn = _blocks(dataset, draws)
-        scales = _thinned(_scales(dataset), draws) if learns else np.tile(scale, (draws, 1))
-
-        def quantities(parameters: Array, scales: Array, pulled: History = history) -> Array:
-            likelihood = log_likelihood(pulled, parameters, NOISE[name], scales)
-            learnt = [scales] if learns else []
-            return np.column_stack([_plain(problem, parameters), *learnt, likelihood])
-
-        own = quantities(truth[np.newaxis], scale[np.newaxis])[0]
-        rows.append(_ranks(own, quantities(drawn, scales), rng))
-    names = _plain_names(problem)
+        drawn = quantities.thinned_blocks(dataset, draws)
+        scales = quantities.thinned_scales(dataset, draws) if learns else np.tile(scale, (draws, 1))
+        own, others = (
+            np.column_stack(
+                [quantities.plain(problem, parameters), *([spread] if learns else []),
+                 prior_predictive.log_likelihood(history, parameters, NOISE[name], spread)]
+            )
+            for parameters, spread in ((truth[np.newaxis], scale[np.newaxis]), (drawn, scales))
+        )  # fmt: skip
+        rows.append(quantities.ranks_below(own[0], others, rng))
+    names = quantities.plain_names(problem)
     if learns:
         names += ["reward_scale", *(f"cost_scale[{c}]" for c in problem.coords["constraint"])]
-    return _labelled(np.array(rows), [*names, "likelihood"], draws)
+    return quantities.labelled(rows, [*names, "likelihood"], draws)
 
 
 def simuk_ranks(
@@ -335,13 +288,13 @@ def simuk_ranks(
             [posterior[name].transpose("sample", ...).values.reshape(posterior.sizes["sample"], -1)
              for name in variables], axis=1,
         )  # fmt: skip
-        rows.append(_ranks(own, _thinned(values, draws), rng))
+        rows.append(quantities.ranks_below(own, quantities.thinned(values, draws), rng))
     labels = [
         f"{name}[{', '.join(map(str, place))}]"
         for name in variables
         for place in np.ndindex(check.ref_params[name].isel(sample=0).shape)
     ]
-    return _labelled(np.array(rows), labels, draws)
+    return quantities.labelled(rows, labels, draws)
 
 
 def judge(ranks: xr.Dataset, false_alarm: float = FALSE_ALARM) -> Verdict:
@@ -369,10 +322,10 @@ def judge(ranks: xr.Dataset, false_alarm: float = FALSE_ALARM) -> Verdict:
     """
     table = ranks["rank"].transpose("replication", "quantity")
     limits = _band(ranks, false_alarm)
-    counts = counts_at(table.values, limits.ranks)
+    counts = uniformity.counts_at(table.values, limits.ranks)
     outside = np.any((counts < limits.lower) | (counts > limits.upper), axis=1)
     names = table["quantity"].values
-    reasons = {str(names[i]): shape(counts[i], limits) for i in np.flatnonzero(outside)}
+    reasons = {str(names[i]): uniformity.shape(counts[i], limits) for i in np.flatnonzero(outside)}
     if "event" in ranks.dims:
         reasons |= _judge_events(ranks, false_alarm / _tests(ranks))
         share = float(ranks["outside"].mean())
@@ -387,7 +340,7 @@ def _tests(ranks: xr.Dataset) -> int:
 
 def _band(ranks: xr.Dataset, false_alarm: float) -> Band:
     level = false_alarm / _tests(ranks)
-    return band(ranks.sizes["replication"], int(ranks.attrs["draws"]), level)
+    return uniformity.band(ranks.sizes["replication"], int(ranks.attrs["draws"]), level)
 
 
 def _judge_events(ranks: xr.Dataset, level: float) -> dict[str, str]:
@@ -400,7 +353,7 @@ def _judge_events(ranks: xr.Dataset, level: float) -> dict[str, str]:
     for event in ranks["event"].values:
         true = ranks["true_event"].sel(event=event).values
         share = ranks["event_share"].sel(event=event).values
-        least, most = coin_interval((draws * share + true) / (draws + 1), 0.5 * level)
+        least, most = uniformity.coin_interval((draws * share + true) / (draws + 1), 0.5 * level)
         if not least <= true.sum() <= most:
             often = "seldom" if true.sum() > most else "often"
             reasons[str(event)] = f"the draws are in this event too {often}"
@@ -425,7 +378,7 @@ def distribution(ranks: xr.Dataset, false_alarm: float = FALSE_ALARM) -> xr.Data
     """
     table = ranks["rank"].transpose("replication", "quantity")
     replications, limits = len(table), _band(ranks, false_alarm)
-    share = counts_at(table.values, limits.ranks) / replications
+    share = uniformity.counts_at(table.values, limits.ranks) / replications
     return xr.Dataset(
         {
             "difference": (("quantity", "level"), share - limits.expected),
@@ -469,95 +422,8 @@ def figure(ranks: xr.Dataset, false_alarm: float = FALSE_ALARM) -> Any:
                 failed += 1
             else:
                 axes.plot(level, values, color="0.5", linewidth=0.7)
-        axes.set(
-            xlabel="rank of the truth / number of draws", ylabel="share of ranks, less uniform"
-        )
+        axes.set_xlabel("rank of the truth / number of draws")
+        axes.set_ylabel("share of ranks, less uniform")
         axes.set_title("calibrated" if verdict.passed else "not calibrated")
         axes.legend(frameon=False, fontsize=8)
         return picture
-
-
-def _sampler(name: str, **options: Any) -> Sampler:
-    """A sampler of the package, four times as many draws as will be kept."""
-    if name == "exact" and not options:
-        return lambda posterior, alternative, draws, seed: alternative.sample(
-            posterior, draws, seed=seed
-        )
-    from bayes_feasible.analysis.samplers.sample import check_name, sample_alternative
-
-    check_name(name)
-
-    def run(posterior: Posterior, alternative: Alternative, draws: int, seed: int) -> xr.Dataset:
-        tree = sample_alternative(
-            posterior, alternative, name, draws=draws, chains=4, tune=500, seed=seed,
-            progress=False, **options,
-        )  # fmt: skip
-        return tree["posterior"].to_dataset()
-
-    return run
-
-
-def _nuts(model: Any, draws: int, seed: int) -> xr.Dataset:
-    from bayes_feasible.analysis.samplers.mcmc import nuts
-
-    names = ("theta_reward", "theta_cost", "reward_scale", "cost_scale")
-    return nuts(model, names, 4 * draws, 500, 4, [seed])[0]
-
-
-def _blocks(dataset: xr.Dataset, number: int) -> Array:
-    """Draws of a Dataset as one array (draw, block, feature), thinned to a number."""
-    together = stack_blocks(dataset)
-    return _thinned(together.reshape(-1, *together.shape[2:]), number)
-
-
-def _scales(dataset: xr.Dataset) -> Array:
-    """Draws of the scales, (draw, block)."""
-    parts = [dataset["reward_scale"].values.reshape(-1, 1)]
-    if "cost_scale" in dataset:
-        cost = dataset["cost_scale"].transpose("chain", "draw", "constraint").values
-        parts.append(cost.reshape(-1, cost.shape[2]))
-    return np.concatenate(parts, axis=1)
-
-
-def _thinned(values: Array, number: int) -> Array:
-    """So many of the draws, evenly spaced."""
-    if len(values) < number:
-        raise ValueError(f"sampler: expected at least {number} draws, got {len(values)}")
-    return values[np.linspace(0, len(values), number, endpoint=False).astype(int)]
-
-
-def _plain(problem: Problem, parameters: Array) -> Array:
-    """Coordinates, and rewards and costs of the candidates, (draw, quantity)."""
-    flat = parameters.reshape(len(parameters), -1)
-    means = (parameters @ problem.candidates.T).reshape(len(parameters), -1)
-    return np.concatenate([flat, means], axis=1)
-
-
-def _plain_names(problem: Problem) -> list[str]:
-    names = parameter_names(problem)
-    kinds = ["reward", *(f"cost {name}" for name in problem.coords["constraint"])]
-    return names + [f"{kind} of {problem.name(i)}" for kind in kinds
-                    for i in range(len(problem.candidates))]  # fmt: skip
-
-
-def _quantities(posterior: Posterior, parameters: Array) -> Array:
-    """What parameters are ranked by, (draw, quantity)."""
-    problem = posterior.problem
-    centre = np.vstack([posterior.theta_reward, posterior.theta_cost])
-    errors = (parameters - centre) / block_noise(problem)[:, np.newaxis]
-    distance = np.einsum("dbf,fg,dbg->d", errors, posterior.precision, errors)
-    return np.column_stack([_plain(problem, parameters), -0.5 * distance])
-
-
-def _ranks(truth: Array, draws: Array, rng: np.random.Generator) -> Array:
-    """How many draws lie below the truth, ties broken at random."""
-    below, ties = np.sum(draws < truth, axis=0), np.sum(draws == truth, axis=0)
-    return below + rng.integers(0, ties + 1)
-
-
-def _labelled(ranks: Array, names: list[str], draws: int) -> xr.Dataset:
-    return xr.Dataset(
-        {"rank": (("replication", "quantity"), ranks)},
-        coords={"quantity": names},
-        attrs={"draws": draws},
-    )

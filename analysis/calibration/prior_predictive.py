@@ -12,6 +12,7 @@ from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise, block_radius
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.history import History
+from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 
 MOST_TRIES = 100_000
@@ -55,6 +56,12 @@ def shown_by(
     if noise == "student_t":
         return means + scale * rng.standard_t(DEGREES, means.shape)
     return means + scale * rng.standard_normal(means.shape)
+
+
+def pulled(problem: Problem, truth: Array, arms: Array, rng: np.random.Generator) -> Posterior:
+    """The posterior after pulls of these arms."""
+    shown = shown_by(problem, truth, arms, rng, "gaussian", block_noise(problem))
+    return Posterior.from_history(problem, arms, shown[:, 0], shown[:, 1:])
 
 
 def played(

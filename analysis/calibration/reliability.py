@@ -8,16 +8,15 @@ import xarray as xr
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
-from bayes_feasible._draws import block_noise
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.calibration.calibration import FALSE_ALARM
 from bayes_feasible.analysis.calibration.prior_predictive import (
     Maker,
     played,
     prior,
+    pulled,
     repeated,
-    shown_by,
-)
+)  # fmt: skip
 from bayes_feasible.analysis.calibration.uniformity import coin_interval
 from bayes_feasible.analysis.report.tables import text_table
 from bayes_feasible.posterior import Posterior
@@ -27,16 +26,11 @@ EDGES = (0.0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 
 
 def reliability(
-    problem: Problem,
-    arms: Any,
-    estimate: Callable[[Posterior, Alternative], float] | None = None,
-    *,
-    experiments: int = 5000,
-    edges: Sequence[float] = EDGES,
-    seed: int = 0,
-    false_alarm: float = FALSE_ALARM,
-    progress: bool = False,
-) -> xr.Dataset:
+    problem: Problem, arms: Any,
+    estimate: Callable[[Posterior, Alternative], float] | None = None, *,
+    experiments: int = 5000, edges: Sequence[float] = EDGES, seed: int = 0,
+    false_alarm: float = FALSE_ALARM, progress: bool = False,
+) -> xr.Dataset:  # fmt: skip
     """How often recommendations that are said to be wrong with probability p are wrong.
 
     Each experiment draws the parameters from the prior and the data given them, recommends the
@@ -79,8 +73,7 @@ def reliability(
     stated, wrong = [], []
     for _ in repeated("experiments", experiments, progress):
         truth = prior(problem, rng)
-        shown = shown_by(problem, truth, arms, rng, "gaussian", block_noise(problem))
-        posterior = Posterior.from_history(problem, arms, shown[:, 0], shown[:, 1:])
+        posterior = pulled(problem, truth, arms, rng)
         best = posterior.best()
         if best is None:
             continue
@@ -91,16 +84,10 @@ def reliability(
 
 
 def rule_reliability(
-    problem: Problem,
-    rule: Maker,
-    pulls: int,
-    *,
-    experiments: int = 1000,
-    edges: Sequence[float] = EDGES,
-    seed: int = 0,
-    false_alarm: float = FALSE_ALARM,
-    progress: bool = False,
-) -> xr.Dataset:
+    problem: Problem, rule: Maker, pulls: int, *,
+    experiments: int = 1000, edges: Sequence[float] = EDGES, seed: int = 0,
+    false_alarm: float = FALSE_ALARM, progress: bool = False,
+) -> xr.Dataset:  # fmt: skip
     """How often a rule's recommendations are wrong, beside how often it says they are.
 
     Each experiment draws the parameters from the prior, lets the rule pull as it likes, and takes
@@ -186,21 +173,19 @@ def _reliability_table(stated: Array, wrong: Array, edges: Array, false_alarm: f
     where = np.searchsorted(edges, stated, side="left").clip(1, len(edges) - 1) - 1
     full = np.unique(where)
     level = 0.5 * false_alarm / full.size
-    rows: dict[str, list[Any]] = {name: [] for name in ("experiments", "stated", "observed")}
-    rows |= {"lower": [], "upper": [], "inside": []}
+    rows = []
     for at in full:
         mine = where == at
         lower, upper = coin_interval(stated[mine], level)
-        errors = wrong[mine].sum()
-        size = int(mine.sum())
+        errors, size = wrong[mine].sum(), int(mine.sum())
         values = size, stated[mine].mean(), errors / size, lower / size, upper / size
-        for name, value in zip(rows, (*values, bool(lower <= errors <= upper)), strict=True):
-            rows[name].append(value)
+        rows.append((*values, bool(lower <= errors <= upper)))
+    columns = ("experiments", "stated", "observed", "lower", "upper", "inside")
     names = [f"{edges[at]:g} and {edges[at + 1]:g}" for at in full]
     return xr.Dataset(
-        {name: ("bin", values) for name, values in rows.items()},
+        {n: ("bin", list(each)) for n, each in zip(columns, zip(*rows, strict=True), strict=True)},
         coords={"bin": names},
-        attrs={"calibrated": int(all(rows["inside"])), "probability": 1.0 - false_alarm},
+        attrs={"calibrated": int(all(r[-1] for r in rows)), "probability": 1.0 - false_alarm},
     )
 
 

@@ -11,6 +11,7 @@ import argparse  # noqa: E402
 import sys  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
+from functools import partial  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 
@@ -24,30 +25,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Put the paper on trial: every experiment and theorem, run and reported. "
         "Numbers already in the folder that have the same settings are kept.",
     )
-    parser.add_argument("--out", type=Path, default=Path("paper"), metavar="DIR",
-                        help="folder to write to (paper)")  # fmt: skip
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS, metavar="N",
-                        help=f"runs of each rule in each setting ({REPETITIONS})")  # fmt: skip
-    parser.add_argument("--only", action="append", choices=PARTS, metavar="NAME",
-                        help=f"one part, may be repeated: {', '.join(PARTS)}")  # fmt: skip
-    parser.add_argument("--workers", type=int, metavar="N",
-                        help="processes (one for each core); 0: none of their own")  # fmt: skip
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("paper"), metavar="DIR", help="folder to write to (paper)")
+    add("--repetitions", type=int, default=REPETITIONS, metavar="N",
+        help=f"runs of each rule in each setting ({REPETITIONS})")  # fmt: skip
+    add("--only", action="append", choices=PARTS, metavar="NAME",
+        help=f"one part, may be repeated: {', '.join(PARTS)}")  # fmt: skip
+    add("--workers", type=int, metavar="N",
+        help="processes (one for each core); 0: none of their own")  # fmt: skip
     options = parser.parse_args(arguments)
-    start = time.perf_counter()
+    only, start = options.only or tuple(PARTS), time.perf_counter()
+    say = partial(print, flush=True)
     try:
         with heeded():
             claims = report(
-                options.out, options.repetitions, options.only or tuple(PARTS),
-                workers=options.workers, say=lambda text: print(text, flush=True),
-            )  # fmt: skip
+                options.out, options.repetitions, only, workers=options.workers, say=say
+            )
     except (ValueError, OSError) as error:
         print(f"paper: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted: what is finished is kept; the same command goes on", file=sys.stderr)
         return 130
-    print(f"{len(claims)} claims in {options.out / 'claims.md'}, "
-          f"{time.perf_counter() - start:.0f} s")  # fmt: skip
+    seconds = time.perf_counter() - start
+    print(f"{len(claims)} claims in {options.out / 'claims.md'}, {seconds:.0f} s")
     return 0
 
 

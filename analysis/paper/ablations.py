@@ -1,9 +1,10 @@
 """What the paper leaves open: η, exploration, AdaHedge as printed, the sampler, the answer."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import batched
 
 import numpy as np
 import xarray as xr
@@ -18,26 +19,35 @@ from bayes_feasible.analysis.paper.compare import (
     estimate,
     estimate_of,
     measure,
-)
+)  # fmt: skip
 from bayes_feasible.analysis.paper.printed_adahedge import PrintedAdaHedge
 from bayes_feasible.analysis.paper.rule_sets import PAPER_ETA, RULES, TRUE_POSTERIOR
-from bayes_feasible.analysis.paper.runs import Experiment, Piece, cut, run
+from bayes_feasible.analysis.paper.runs import Experiment, Piece, Rules, cut, run
 from bayes_feasible.instances import end_of_optimism
-from bayes_feasible.rules.base import Rule
 from bayes_feasible.rules.catalogue import BLFAIPS
 from bayes_feasible.simulation.simulate import simulate
 
 ALPHA = 0.1
 TIMES = (100, 500, 1000, 2000)
-ETAS = (0.1, 0.3, 3.0, 10.0)
-EXPONENTS = (0.1, 0.5, 1.0)
 MEASURES = (*AT_END, EFFICIENCY)
-CUMULATIVE, FROZEN, OVERWRITTEN = "cumulative", "printed: frozen", "printed: mixture overwrites"
-EXACT = "exact draws"
+FROZEN, EXACT = "printed: frozen", "exact draws"
+VARIANTS: dict[str, Rules] = {
+    "eta": {"paper's η": BLFAIPS}
+    | {f"η = {value:g}": partial(BLFAIPS, eta=value) for value in (0.1, 0.3, 1.0, 3.0, 10.0)},
+    "exploration": {
+        f"t^-{power:g}{label}": partial(BLFAIPS, eta=value, exploration=power)
+        for label, value in (("", "paper"), (" (η = 1)", 1.0))
+        for power in (0.1, 0.25, 0.5, 1.0)
+    },
+    "adahedge": {
+        "cumulative": BLFAIPS,
+        FROZEN: PrintedAdaHedge,
+        "printed: mixture overwrites": partial(PrintedAdaHedge, overwrite=True),
+    },
+}
 MARKOV = {"PyMC Slice": "Slice", "PyMC Metropolis": "Metropolis"}  # step methods of PyMC
 ANSWERS = ("draw", "mean", "probable")
 ANSWERED = {name: RULES[name] for name in (PAPER_ETA, TRUE_POSTERIOR, "LinTS", "Uniform")}
-Rules = dict[str, Callable[..., Rule]]
 
 SHORT = 40  # rounds with a Markov chain in each
 SWEEPS = 10
@@ -46,45 +56,26 @@ FEWEST = 20  # of them: fewer tell nothing
 BATCHES = 5  # that they are timed in: their spread is the error of the times
 
 
-def studies(repetitions: int, times: tuple[int, ...] = TIMES) -> list[Experiment]:
-    """Learning rate of the min-learner, exploration, and the max-learner."""
-    instance = end_of_optimism(ALPHA)
-    eta: Rules = {"paper's η": BLFAIPS} | {
-        f"η = {value:g}": partial(BLFAIPS, eta=value) for value in sorted((*ETAS, 1.0))
-    }
-    exploration: Rules = {
-        f"t^-{power:g}{label}": partial(BLFAIPS, eta=value, exploration=power)
-        for label, value in (("", "paper"), (" (η = 1)", 1.0))
-        for power in sorted((*EXPONENTS, 0.25))
-    }
-    learner: Rules = {
-        CUMULATIVE: BLFAIPS,
-        FROZEN: PrintedAdaHedge,
-        OVERWRITTEN: partial(PrintedAdaHedge, overwrite=True),
-    }
-    sets = {"eta": eta, "exploration": exploration, "adahedge": learner}
-    return [
-        Experiment(f"ablation_{name}", [instance], rules, times, repetitions)
-        for name, rules in sets.items()
-    ]
-
-
-def pieces(repetitions: int, times: tuple[int, ...] = TIMES, short: int = SHORT) -> list[Piece]:
-    """Cut what is no `Experiment`: the recommendation rules, and PyMC's samplers in the rule."""
+def work(
+    repetitions: int, times: tuple[int, ...] = TIMES, short: int = SHORT
+) -> list[Experiment | Piece]:
+    """Variants of BLFAIPS; the recommendation rules; and PyMC's samplers in the rule."""
     chains = max(FEWEST, round(CHAINED * repetitions))
+    answers = [partial(recommended, answer, repetitions, times) for answer in ANSWERS]
+    settings = [list(MARKOV), chains, short, SWEEPS, BATCHES]
+    instance = [end_of_optimism(ALPHA)]
+    dim = xr.DataArray(list(ANSWERS), dims="answer", name="answer")
     return [
-        cut(
-            "ablation_recommendation",
-            [repetitions, times, list(ANSWERED)],
-            [partial(recommended, answer, repetitions, times) for answer in ANSWERS],
-            _side_by_side,
+        *(
+            Experiment(f"ablation_{name}", instance, rules, times, repetitions)
+            for name, rules in VARIANTS.items()
         ),
         cut(
-            "ablation_sampler",
-            [list(MARKOV), chains, short, SWEEPS, BATCHES],
-            [partial(samplers, chains, short)],
+            "ablation_recommendation", [repetitions, times, list(ANSWERED)], answers,
+            lambda found: xr.concat(found, dim),
         ),
-    ]
+        cut("ablation_sampler", settings, [partial(samplers, chains, short)]),
+    ]  # fmt: skip
 
 
 def recommended(answer: str, repetitions: int, times: tuple[int, ...]) -> xr.Dataset:
@@ -94,10 +85,6 @@ def recommended(answer: str, repetitions: int, times: tuple[int, ...]) -> xr.Dat
     if found.sizes["replicate"] < repetitions:
         raise KeyboardInterrupt  # simulate gives back what is finished; half a study is none
     return found[["correct", "log_error", "efficiency"]]
-
-
-def _side_by_side(found: list[xr.Dataset]) -> xr.Dataset:
-    return xr.concat(found, xr.DataArray(list(ANSWERS), dims="answer", name="answer"))
 
 
 def samplers(repetitions: int, rounds: int) -> xr.Dataset:
@@ -110,10 +97,12 @@ def samplers(repetitions: int, rounds: int) -> xr.Dataset:
     from bayes_feasible.analysis.paper.pymc_rule import SampledBLFAIPS, Sampler
 
     instance = end_of_optimism(ALPHA)
-    rules: Rules = {EXACT: partial(BLFAIPS, eta=1.0)}
-    for name, method in MARKOV.items():
-        sampler = Sampler(instance.problem, getattr(pm, method))
-        rules[name] = partial(SampledBLFAIPS, sampler=sampler, sweeps=SWEEPS)
+    rules: Rules = {EXACT: partial(BLFAIPS, eta=1.0)} | {
+        name: partial(
+            SampledBLFAIPS, sampler=Sampler(instance.problem, getattr(pm, method)), sweeps=SWEEPS
+        )
+        for name, method in MARKOV.items()
+    }
     found, seconds = [], []
     for name, maker in rules.items():
         batch = Experiment(name, [instance], {name: maker}, (rounds,), repetitions // BATCHES)
@@ -122,10 +111,7 @@ def samplers(repetitions: int, rounds: int) -> xr.Dataset:
             start = time.process_time()
             found.append(run(replace(batch, seed=seed)).drop_vars("allocation"))
             seconds.append((time.process_time() - start) / (batch.replicates * rounds))
-    by_rule = [
-        xr.concat(found[first : first + BATCHES], "replicate")
-        for first in range(0, len(found), BATCHES)
-    ]
+    by_rule = [xr.concat(batches, "replicate") for batches in batched(found, BATCHES)]
     times = np.reshape(seconds, (len(rules), BATCHES))
     return xr.concat(by_rule, "rule").assign(seconds=(("rule", "batch"), times))
 
@@ -138,16 +124,16 @@ def claims(data: Mapping[str, xr.Dataset]) -> list[Claim]:
         for at_one in (False, True)
     )
     line, good = "Algorithm 1, line 5", "Exploration t^(-1/4) is a good choice, at"
-    eta, hedge = data["ablation_eta"], data["ablation_adahedge"]
-    where = "Algorithm 1, lines 2, 14 and 22"
     return [
-        _variants(eta, "paper's η", "The paper's η is a good choice", "Section 3, min-learner"),
+        _variants(data["ablation_eta"], "paper's η", "The paper's η is a good choice",
+                  "Section 3, min-learner"),
         _variants(own, "t^-0.25", f"{good} the paper's η", line),
         _variants(ones, "t^-0.25 (η = 1)", f"{good} η = 1", line),
-        _variants(hedge, FROZEN, "AdaHedge works as printed", where),
+        _variants(data["ablation_adahedge"], FROZEN, "AdaHedge works as printed",
+                  "Algorithm 1, lines 2, 14 and 22"),
         _sampler(data["ablation_sampler"]),
         *_answers(data["ablation_recommendation"]),
-    ]
+    ]  # fmt: skip
 
 
 def _variants(data: xr.Dataset, chosen: str, name: str, where: str) -> Claim:
@@ -205,7 +191,7 @@ def _answers(data: xr.Dataset) -> list[Claim]:
 
 def pictures(data: Mapping[str, xr.Dataset]) -> dict[str, Figure]:
     """All variants at the end."""
-    names = ("η", "eta"), ("exploration", "exploration"), ("AdaHedge", "adahedge")
-    shown = {label: data[f"ablation_{name}"] for label, name in names}
+    labels = ("η", "exploration", "AdaHedge")
+    shown = {label: data[f"ablation_{n}"] for label, n in zip(labels, VARIANTS, strict=True)}
     last = int(shown["η"].time[-1])
     return {"ablations": figures.ablation(shown, f"End of Optimism, α = {ALPHA}, T = {last}")}

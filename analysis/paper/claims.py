@@ -14,14 +14,7 @@ from bayes_feasible.analysis.paper import quote
 from bayes_feasible.files.atomic import write_bytes
 
 WORDS = Path(__file__).with_name("claims.toml")
-FILTERS = {
-    "largest": quote.largest,
-    "over_time": lambda values, times, separator="; ": quote.over_time(times, values, separator),
-    "quantile": quote.quantile,
-    "quoted": quote.quoted,
-    "share": quote.share,
-    "to": lambda value, form: format(getattr(value, "item", lambda: value)(), form),
-}
+FILTERS = (quote.largest, quote.over_time, quote.quantile, quote.quoted, quote.share, quote.to)
 
 NOTE = """\
 A number after ± is one standard error. Rules meet the same noise, so differences between rules
@@ -47,30 +40,14 @@ HEADINGS = {
 
 @dataclass(frozen=True)
 class Claim:
-    """One row of the table; every field is a sentence or two for a reader.
+    """One row of the table; every field is a sentence or two for a reader."""
 
-    Attributes
-    ----------
-    name : str
-        The claim, in short.
-    where : str
-        Section, theorem, lemma, figure or line of the paper.
-    what : str
-        What was computed to judge it.
-    result : str
-        The numbers, each with its standard error or said to be exact.
-    verdict : str
-        Starts with "holds", "holds in part", "does not hold" or "cannot be told"; then why.
-    command : str
-        What to type to get the numbers again; the report fills it in.
-    """
-
-    name: str
-    where: str
-    what: str
-    result: str
-    verdict: str
-    command: str = ""
+    name: str  # the claim, in short
+    where: str  # section, theorem, lemma, figure or line of the paper
+    what: str  # was computed to judge it
+    result: str  # the numbers, each with its standard error or said to be exact
+    verdict: str  # "holds", "holds in part", "does not hold" or "cannot be told"; then why
+    command: str = ""  # to type to get the numbers again; the report fills it in
 
     def __post_init__(self) -> None:
         for field, value in asdict(self).items():
@@ -91,7 +68,7 @@ def _environment() -> Any:
     import jinja2
 
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
-    environment.filters |= FILTERS
+    environment.filters |= {filter.__name__: filter for filter in FILTERS}
     return environment
 
 
@@ -126,10 +103,7 @@ def state(claim: str, answer: Any = True, **numbers: Any) -> Claim:
 
 def markdown(claims: Iterable[Claim]) -> str:
     """Format the table in Markdown."""
-    lines = [
-        "| " + " | ".join(HEADINGS.values()) + " |",
-        "|" + " --- |" * len(HEADINGS),
-    ]
+    lines = ["| " + " | ".join(HEADINGS.values()) + " |", "|" + " --- |" * len(HEADINGS)]
     for claim in claims:
         cells = [getattr(claim, name).replace("|", "\\|").replace("\n", " ") for name in HEADINGS]
         cells[-1] = f"`{cells[-1]}`"

@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from bayes_feasible.analysis.paper.claims import Claim, state
+from bayes_feasible.analysis.paper.quote import mean_and_error
 from bayes_feasible.analysis.paper.rule_sets import HEROES, RIVALS
 
 CLEAR = 3.0  # standard errors from which on a difference counts: false alarm 0.0027 each
@@ -41,7 +42,7 @@ class Estimate(NamedTuple):
 
     @property
     def standing(self) -> str:
-        """Where a difference puts the first of two: ahead, behind or level."""
+        """Where a difference puts the first of two: "ahead", "behind" or "level"."""
         if abs(self.value) <= CLEAR * self.error or self.value == 0:
             return "level"
         return "ahead" if self.value > 0 else "behind"
@@ -68,27 +69,25 @@ def estimate_of(values: np.ndarray) -> Estimate:
     change.
     """
     values = np.asarray(values, dtype=float)
-    same = np.all(values == values[0])
-    error = 1 / values.size if same else float(values.std(ddof=1) / np.sqrt(values.size))
-    return Estimate(float(values.mean()), error)
+    if np.all(values == values[0]):
+        return Estimate(float(values.mean()), 1 / values.size)
+    return Estimate(*mean_and_error(values))
 
 
-def units(data: xr.Dataset, measure: str) -> xr.DataArray:
-    """A measure over (rule, unit, time): replicates, or instances if there are several."""
-    return _by_unit(data[measure]).transpose("rule", "unit", "time")
-
-
-def _by_unit(values: xr.DataArray) -> xr.DataArray:
+def units(values: xr.DataArray) -> xr.DataArray:
+    """Values over (..., unit, time): replicates, or instances if there are several."""
     if values.sizes["instance"] == 1:
-        return values.isel(instance=0).rename(replicate="unit").astype(float)
-    return values.astype(float).mean("replicate").rename(instance="unit")
+        found = values.isel(instance=0).rename(replicate="unit").astype(float)
+    else:
+        found = values.astype(float).mean("replicate").rename(instance="unit")
+    return found.transpose(..., "unit", "time")
 
 
 def scores(
     data: xr.Dataset, rule: str, criterion: Criterion, time: int | None = None
 ) -> np.ndarray:
     """The score of a rule, unit by unit; at the end, unless a time is given."""
-    values = _by_unit(data[criterion.measure].sel(rule=rule)).transpose("unit", "time")
+    values = units(data[criterion.measure].sel(rule=rule))
     if criterion.whole_run:
         # Rounds between two checkpoints count with the mean of the two.
         times = data.time.values.astype(float)
@@ -133,26 +132,20 @@ class Contest:
 
     def text(self) -> str:
         """The differences, for reading."""
-        parts = []
-        for criterion in self.criteria:
-            found = ", ".join(f"{r} {d.signed()}" for r, d in self.differences(criterion).items())
-            parts.append(f"{criterion.name}: {found}")
+        parts = (
+            f"{criterion.name}: "
+            + ", ".join(f"{r} {d.signed()}" for r, d in self.differences(criterion).items())
+            for criterion in self.criteria
+        )
         return f"{self.hero} minus others by " + "; ".join(parts)
 
     def verdict(self) -> str:
-        """Whether the hero is clearly ahead of all rivals by all criteria.
-
-        Where no difference is clear in either direction, the standard errors say what advantage
-        they still leave room for.
-        """
+        """Whether the hero is clearly ahead of all rivals by all criteria, or how far it may be."""
         standings = self.standings()
         if any(standing != "level" for *_, standing in standings):
             return judge(standings)
-        room = max(
-            found.value + CLEAR * found.error
-            for criterion in self.criteria
-            for found in self.differences(criterion).values()
-        )
+        gaps = [g for criterion in self.criteria for g in self.differences(criterion).values()]
+        room = max(gap.value + CLEAR * gap.error for gap in gaps)
         opening = "does not hold" if room < SMALL else "cannot be told"
         return (
             f"{opening}: no clear difference to any by any criterion, and none above {room:.3f} "
@@ -165,27 +158,25 @@ def judge(standings: Sequence[tuple[str, str, str]]) -> str:
     ahead = sum(standing == "ahead" for *_, standing in standings)
     if ahead == len(standings):
         return "holds: clearly ahead of each"
-    parts = []
+    others: dict[tuple[str, str], list[str]] = {}
     for word, phrase in (("behind", "behind"), ("level", "no clear difference to")):
-        by_criterion: dict[str, list[str]] = {}
         for criterion, rival, standing in standings:
             if standing == word:
-                by_criterion.setdefault(criterion, []).append(rival)
-        parts += [f"{phrase} {_list(r)} by {c}" for c, r in by_criterion.items()]
+                others.setdefault((phrase, criterion), []).append(rival)
+    parts = [f"{phrase} {_list(r)} by {c}" for (phrase, c), r in others.items()]
     opening = "holds in part" if ahead else "does not hold"
     return f"{opening}: ahead in {ahead} of {len(standings)} comparisons; " + "; ".join(parts)
 
 
 def also_simple(data: xr.Dataset, hero: str, rivals: Sequence[str]) -> str:
     """Whether sampling without learning beats the same rivals, and what the hero adds to it."""
-    criterion = AT_END[0]
-    known = [simple for simple in SIMPLE if simple in data.rule.values]
+    one_draw = AT_END[0]
 
     def beats_all(rule: str) -> bool:
-        return all(difference(data, rule, r, criterion).standing == "ahead" for r in rivals)
+        return all(difference(data, rule, r, one_draw).standing == "ahead" for r in rivals)
 
-    able = [simple for simple in known if beats_all(simple)]
-    gains = {simple: difference(data, hero, simple, criterion) for simple in known}
+    gains = {s: difference(data, hero, s, one_draw) for s in SIMPLE if s in data.rule.values}
+    able = [simple for simple in gains if beats_all(simple)]
     against = ", ".join(f"{s} {g.signed()} ({g.standing})" for s, g in gains.items())
     text = f"{hero} minus {against} by one draw"
     if not able:
@@ -205,26 +196,24 @@ def contest_claims(
     **numbers: Any,
 ) -> list[Claim]:
     """State a claim for each hero against the rivals; accuracies and note are in the first row."""
-    rows: list[Claim] = []
+    rows, extra = [], f"{accuracies(data)}{note}. "
     for hero in heroes:
         contest = Contest(data, hero, rivals)
-        extra = "" if rows else f"{accuracies(data)}{note}. "
-        found = {
-            "result": f"{extra}{contest.text()}",
-            "verdict": f"{contest.verdict()}. {also_simple(data, hero, rivals)}",
-        }
-        rows.append(state(claim, hero=hero, **measure(data), **found, **numbers))
+        result = extra + contest.text()
+        verdict = f"{contest.verdict()}. {also_simple(data, hero, rivals)}"
+        texts = {"hero": hero, "result": result, "verdict": verdict}
+        rows.append(state(claim, **measure(data), **texts, **numbers))
+        extra = ""
     return rows
 
 
-def accuracies(data: xr.Dataset, rules: Iterable[str] | None = None) -> str:
+def accuracies(data: xr.Dataset) -> str:
     """Accuracies at the end by one draw / by the means, for reading."""
     found = [
         f"{rule} " + " / ".join(str(estimate(data, rule, criterion)) for criterion in AT_END)
-        for rule in (data.rule.values if rules is None else rules)
+        for rule in data.rule.values
     ]
-    last = int(data.time[-1])
-    return f"accuracy at T = {last} by one draw / by the means: " + ", ".join(found)
+    return f"accuracy at T = {int(data.time[-1])} by one draw / by the means: " + ", ".join(found)
 
 
 def measure(data: xr.Dataset) -> dict[str, Any]:

@@ -28,10 +28,7 @@ class Comparison(NamedTuple):
 def comparisons(
     data: Mapping[tuple[str, str], xr.Dataset], heroes: Sequence[str], rivals: Sequence[str]
 ) -> list[Comparison]:
-    """Compare every hero with every rival by both recommendations, on every Dataset.
-
-    The keys of the data are pairs of setting and instances, such as ("d = 2, K = 5", "average").
-    """
+    """Compare every hero with every rival by both recommendations; keys: (setting, instances)."""
     return [
         Comparison(setting, instances, hero, criterion, rival, standing)
         for (setting, instances), found in data.items()
@@ -43,15 +40,9 @@ def comparisons(
 def changes(found: Sequence[Comparison], factor: str) -> tuple[list[Comparison], int, int]:
     """Where the outcome changes with one factor, all else the same.
 
-    Returns
-    -------
-    changed : list of Comparison
-        The first of each group of comparisons that differ in the factor alone and whose outcomes
-        are not all the same.
-    reversed : int
-        How many of these have the hero ahead in one and behind in another.
-    groups : int
-        How many groups there are.
+    Returns the first of each group of comparisons that differ in the factor alone and whose
+    outcomes are not all the same; how many of these have the hero ahead in one and behind in
+    another; and how many groups there are.
     """
     place = Comparison._fields.index(factor)
     others = itemgetter(*(i for i in range(len(Comparison._fields) - 1) if i != place))

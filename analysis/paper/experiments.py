@@ -5,34 +5,21 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import xarray as xr
 
-from bayes_feasible.analysis.paper import (
-    ablations,
-    end_of_optimism,
-    movielens,
-    peps,
-    random_ball,
-    theory,
-)
+from bayes_feasible.analysis.paper import ablations, comparisons, theory
 from bayes_feasible.analysis.paper import claims as table
 from bayes_feasible.analysis.paper.claims import Claim
-from bayes_feasible.analysis.paper.runs import Piece, complete
+from bayes_feasible.analysis.paper.runs import Data, Part, Piece, complete
 from bayes_feasible.analysis.report import style
 from bayes_feasible.analysis.study.store import Store
 from bayes_feasible.files.atomic import replaced, write_bytes
 
-# In the order of the table. A part has `studies(repetitions)` or `pieces(repetitions)` or both,
-# and `claims(data)` and `pictures(data)` from the Datasets of these, by name.
-PARTS: dict[str, Any] = {
-    "end_of_optimism": end_of_optimism,
-    "random_ball": random_ball,
-    "peps": peps,
-    "movielens": movielens,
-    "ablations": ablations,
-    "theory": theory,
+PARTS = {  # in the order of the table
+    **comparisons.PARTS,
+    "ablations": Part(ablations.work, ablations.claims, ablations.pictures),
+    "theory": Part(theory.pieces, theory.claims),
 }
 REPETITIONS = 1000
 STORE = "parts"  # the folder of what was computed
@@ -72,28 +59,24 @@ def report(
         raise ValueError(f"repetitions: expected at least 2, got {repetitions}")
     (folder / STORE).mkdir(parents=True, exist_ok=True)
     store = Store(folder / STORE)
-    commands = {name: _command(name, repetitions) for name in PARTS if name in only}
-    work = {name: pieces_of(PARTS[name], repetitions) for name in commands}
+    command = f"python -m bayes_feasible.analysis.paper --out paper --repetitions {repetitions}"
+    commands = {name: f"{command} --only {name}" for name in PARTS if name in only}
+    pieces = {name: PARTS[name].pieces(repetitions) for name in commands}
     for name, command in commands.items():
         say(f"{name}: {command}")
     processes = (os.cpu_count() or 1) if workers is None else workers
-    for name, data in finish(work, store, processes, say):
+    for name, data in finish(pieces, store, processes, say):
         rows = conclude(PARTS[name], data, folder, commands[name])
         write_bytes(folder / f"claims_{name}.json", table.to_json(rows).encode())
-    claims = [claim for name in PARTS for claim in _stored(folder / f"claims_{name}.json")]
+    paths = [folder / f"claims_{name}.json" for name in PARTS]
+    texts = [path.read_text(encoding="utf-8") for path in paths if path.exists()]
+    claims = [claim for text in texts for claim in table.from_json(text)]
     table.write(claims, folder)
     return claims
 
 
-def pieces_of(part: Any, repetitions: int, **options: Any) -> list[Piece]:
-    """The work of one part."""
-    studies = part.studies(repetitions, **options) if hasattr(part, "studies") else []
-    others = part.pieces(repetitions, **options) if hasattr(part, "pieces") else []
-    return [*(study.piece() for study in studies), *others]
-
-
 def finish(
-    work: Mapping[str, Sequence[Piece]], store: Store, workers: int, say: Callable[[str], None]
+    parts: Mapping[str, Sequence[Piece]], store: Store, workers: int, say: Callable[[str], None]
 ) -> Iterator[tuple[str, dict[str, xr.Dataset]]]:
     """Give each part of the work as soon as it is done: its name and its Datasets, by name.
 
@@ -101,8 +84,8 @@ def finish(
     there already and has the same settings is not computed again.
     """
     found: dict[str, xr.Dataset] = {}
-    waiting = dict(work)
-    pieces = [piece for pieces in work.values() for piece in pieces]
+    waiting = dict(parts)
+    pieces = [piece for own in parts.values() for piece in own]
     for piece, dataset, kept in complete(pieces, store, workers, progress=sys.stderr.isatty()):
         write_bytes(store.folder.parent / f"{piece.name}.nc", store.read(piece.key))
         found[piece.name] = dataset
@@ -113,21 +96,10 @@ def finish(
                 yield name, {one.name: found[one.name] for one in own}
 
 
-def conclude(part: Any, data: Mapping[str, xr.Dataset], folder: Path, command: str) -> list[Claim]:
+def conclude(part: Part, data: Data, folder: Path, command: str) -> list[Claim]:
     """Write the figures of a part; returns its rows of the table."""
     for name, figure in part.pictures(data).items():
         for kind in ("png", "svg"):
             with replaced(folder / f"{name}.{kind}") as temporary:
                 style.write(figure, temporary)
     return [replace(row, command=row.command or command) for row in part.claims(data)]
-
-
-def _stored(path: Path) -> list[Claim]:
-    return table.from_json(path.read_text(encoding="utf-8")) if path.exists() else []
-
-
-def _command(name: str, repetitions: int) -> str:
-    return (
-        "python -m bayes_feasible.analysis.paper --out paper "
-        f"--repetitions {repetitions} --only {name}"
-    )

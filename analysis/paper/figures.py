@@ -47,7 +47,7 @@ def _over_time(
         figure = Figure(figsize=size, layout="constrained")
         row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axes, (measure, name) in zip(row, panels.items(), strict=True):
-            _curves(axes, units(data, measure))
+            _curves(axes, units(data[measure]))
             axes.set(title=name, xlabel="t, number of pulls", ylim=(-0.02, 1.02))
             axes.grid(alpha=0.25)
         row[0].set_ylabel(ylabel)
@@ -99,7 +99,7 @@ def ablation(data: Mapping[str, xr.Dataset], title: str) -> Figure:
                                gridspec_kw={"height_ratios": heights})  # fmt: skip
         for row, (name, one) in zip(grid, data.items(), strict=True):
             for axes, (measure, label) in zip(row, measures.items(), strict=True):
-                values = units(one, measure).isel(time=-1)
+                values = units(one[measure]).isel(time=-1)
                 error = values.std("unit", ddof=1) / np.sqrt(values.sizes["unit"])
                 places = np.arange(len(one.rule))
                 axes.errorbar(values.mean("unit"), places, xerr=BAND * error, fmt="o",

@@ -43,16 +43,25 @@ def with_error(value: float, error: float, digits: int = 2) -> str:
     return f"{value:.{max(places, 0)}f} ± {error:.{max(places, 0)}f}"
 
 
-def over_time(times: Any, values: Any, separator: str = "; ") -> str:
+def over_time(values: Any, times: Any, separator: str = "; ") -> str:
     """Quote the mean over rows of each column, one column a time.
 
-    >>> over_time([1000], [[1.0], [2.0], [3.0]])
+    >>> over_time([[1.0], [2.0], [3.0]], [1000])
     'T = 1,000: 2.00 ± 0.58'
     """
     columns = np.asarray(values).T
     return separator.join(
         f"T = {int(t):,}: {quoted(column)}" for t, column in zip(times, columns, strict=True)
     )
+
+
+def to(value: Any, form: str) -> str:
+    """Quote a number in a format.
+
+    >>> to(np.array(2.5), ".2f")
+    '2.50'
+    """
+    return format(getattr(value, "item", lambda: value)(), form)
 
 
 def share(successes: int, trials: int, confidence: float = 0.95) -> str:

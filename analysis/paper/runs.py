@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
+from matplotlib.figure import Figure
 from numba import njit
 from tqdm import tqdm
 
 from bayes_feasible._interrupt import undisturbed
+from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.study.store import Store, Task, compute, key_of, read_dataset
 from bayes_feasible.files.documents import to_document
 from bayes_feasible.instance import Instance
@@ -35,45 +37,8 @@ BLOCK = 10  # replicates in one task
 WRITTEN_BY = 1  # changes when the same settings would give other numbers
 SMALLER = {"zlib": True, "complevel": 4}
 
-
-@dataclass(frozen=True)
-class Experiment:
-    """Rules on one instance or on several, each many times."""
-
-    name: str  # also of its file
-    instances: Sequence[Instance]
-    rules: Mapping[str, Callable[..., Rule]]  # classes of rules, or `functools.partial` of them
-    times: Sequence[int]  # the checkpoints, the last of which is the horizon
-    replicates: int  # runs of each rule on each instance
-    seed: int = 0
-    environment: Callable[..., Environment] = Environment  # of an instance and two seeds
-
-    def blocks(self) -> Iterator[tuple[int, int, int]]:
-        """Cut the work into tasks: an instance, its first replicate and how many there are."""
-        for instance in range(len(self.instances)):
-            for first in range(0, self.replicates, BLOCK):
-                yield instance, first, min(BLOCK, self.replicates - first)
-
-    def piece(self) -> "Piece":
-        """Turn the experiment into tasks."""
-        settings = {
-            "name": self.name,
-            "instances": [to_document(i, strict=True) for i in self.instances],
-            "rules": {name: _describe(maker) for name, maker in self.rules.items()},
-            "times": list(map(int, self.times)),
-            "seed": self.seed,
-            "environment": _describe(self.environment),
-            "draws": DRAWS,
-        }
-        blocks = list(self.blocks())
-        work = [partial(watch, self, *block) for block in blocks]
-        join = partial(_join, self)
-        return cut(self.name, settings, work, join, prepare=self.compile, blocks=blocks)
-
-    def compile(self) -> None:
-        """Play one round of each rule: what is compiled by that is on the disk for all."""
-        first = replace(self, times=(1,), instances=self.instances[:1], replicates=1)
-        watch(first, 0, 0, 1)
+Data = Mapping[str, xr.Dataset]  # by the name of the experiment
+Rules = Mapping[str, Callable[..., Rule]]  # classes of rules, or `functools.partial` of them
 
 
 class Piece(NamedTuple):
@@ -82,7 +47,7 @@ class Piece(NamedTuple):
     name: str  # of the file
     tasks: list[Task]
     join: Callable[[list[xr.Dataset]], xr.Dataset]  # what the tasks recorded, in their order
-    prepare: Callable[[], None]  # before the tasks, in this process
+    prepare: Callable[[], object]  # before the tasks, in this process
 
     @property
     def key(self) -> str:
@@ -96,7 +61,7 @@ def cut(
     work: Sequence[Callable[[], Any]],
     join: Callable[[list[xr.Dataset]], xr.Dataset] = lambda found: found[0],
     record: Callable[[Any], xr.Dataset] = lambda found: found,
-    prepare: Callable[[], None] = lambda: None,
+    prepare: Callable[[], object] = lambda: None,
     blocks: Sequence[Any] = (),
 ) -> Piece:
     """Make a piece: tasks whose numbers depend on `settings` and their own of `blocks`."""
@@ -106,6 +71,53 @@ def cut(
         for i, one in enumerate(work)
     ]
     return Piece(name, tasks, join, prepare)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Rules on one instance or on several, each many times."""
+
+    name: str  # also of its file
+    instances: Sequence[Instance]
+    rules: Rules
+    times: Sequence[int]  # the checkpoints, the last of which is the horizon
+    replicates: int  # runs of each rule on each instance
+    seed: int = 0
+    environment: Callable[..., Environment] = Environment  # of an instance and two seeds
+
+    def piece(self) -> Piece:
+        """Cut the experiment into tasks: an instance, its first replicate, how many there are."""
+        settings = {
+            "name": self.name,
+            "instances": [to_document(i, strict=True) for i in self.instances],
+            "rules": {name: _describe(maker) for name, maker in self.rules.items()},
+            "times": list(map(int, self.times)),
+            "seed": self.seed,
+            "environment": _describe(self.environment),
+            "draws": DRAWS,
+        }
+        blocks = [
+            (instance, first, min(BLOCK, self.replicates - first))
+            for instance in range(len(self.instances))
+            for first in range(0, self.replicates, BLOCK)
+        ]
+        work = [partial(watch, self, *block) for block in blocks]
+        one_round = replace(self, times=(1,), instances=self.instances[:1], replicates=1)
+        prepare = partial(watch, one_round, 0, 0, 1)  # what that compiles is on the disk for all
+        return cut(self.name, settings, work, partial(_join, self), prepare=prepare, blocks=blocks)
+
+
+class Part(NamedTuple):
+    """A part of the report."""
+
+    work: Callable[..., Sequence[Experiment | Piece]]  # of the repetitions
+    claims: Callable[[Data], list[Claim]]
+    pictures: Callable[[Data], dict[str, Figure]] = lambda data: {}
+
+    def pieces(self, repetitions: int, **options: Any) -> list[Piece]:
+        """Cut the work of the part."""
+        each = self.work(repetitions, **options)
+        return [one.piece() if isinstance(one, Experiment) else one for one in each]
 
 
 def run(experiment: Experiment) -> xr.Dataset:
@@ -148,18 +160,10 @@ def complete(
             piece = owner[task.key]
             left[piece.name] -= 1
             if not left[piece.name]:
-                yield piece, _finish(piece, store), False
+                yield piece, _keep_whole(piece, store), False
 
 
-def repeat(work: Callable[[Any], Any], seed: Any, runs: int, horizon: int) -> list[Any]:
-    """Do the work with the seed of each run, on all cores where the rounds are worth it."""
-    seeds = streams.replicates(np.random.SeedSequence(seed), range(runs))
-    tasks = [partial(work, one) for one in seeds]
-    found = dict(pool.run(tasks, pool.choose_executor(tasks, runs * horizon)))
-    return [found[task] for task in tasks]
-
-
-def _finish(piece: Piece, store: Store) -> xr.Dataset:
+def _keep_whole(piece: Piece, store: Store) -> xr.Dataset:
     """Keep a piece as a whole, in the place of its parts."""
     found = piece.join([read_dataset(store.read(task.key)) for task in piece.tasks])
     encoding = {name: SMALLER for name in found.data_vars if found[name].dtype.kind in "fib"}
@@ -168,13 +172,18 @@ def _finish(piece: Piece, store: Store) -> xr.Dataset:
     return read_dataset(content)
 
 
+def repeat(work: Callable[[Any], xr.Dataset], seed: Any, runs: int, horizon: int) -> xr.Dataset:
+    """Do the work with the seed of each replicate, on all cores where the rounds are worth it."""
+    seeds = streams.replicates(np.random.SeedSequence(seed), range(runs))
+    tasks = [partial(work, one) for one in seeds]
+    found = dict(pool.run(tasks, pool.choose_executor(tasks, runs * horizon)))
+    return xr.concat([found[task] for task in tasks], "replicate")
+
+
 def watch(study: Experiment, which: int, first: int, number: int) -> xr.Dataset:
     """Do one task: so many replicates of every rule on one instance.
 
-    Returns
-    -------
-    Dataset
-        As `run` gives for all, but for `allocation`, which is summed over the replicates.
+    Gives what `run` gives for all, but for `allocation`, which is summed over the replicates.
     """
     instance = study.instances[which]
     problem, times = instance.problem, np.asarray(study.times)

@@ -13,7 +13,6 @@ from hashlib import sha256
 from pathlib import Path
 
 import xarray as xr
-from matplotlib.figure import Figure
 
 from bayes_feasible.analysis.paper.claims import HEADINGS, WORDS, Claim
 from bayes_feasible.analysis.paper.runs import Piece, cut
@@ -56,15 +55,12 @@ def prove(quick: bool, seed: int, name: str) -> list[Claim]:
 def pieces(repetitions: int) -> list[Piece]:
     """Cut all of it into pieces of the report; with few repetitions the quick version."""
     quick = repetitions <= QUICK
+    stem = f"theory_{'quick' if quick else 'full'}"
     return [
-        cut(
-            f"theory_{'quick' if quick else 'full'}_{name}",
-            [name, quick, sources()],
-            [partial(prove, quick, 0, name)],
-            record=_dataset,
-        )
+        cut(f"{stem}_{name}", [name, quick, sources()], [partial(prove, quick, 0, name)],
+            record=_dataset)
         for name in PIECES
-    ]
+    ]  # fmt: skip
 
 
 def sources() -> str:
@@ -74,7 +70,6 @@ def sources() -> str:
 
 
 def _dataset(rows: Sequence[Claim]) -> xr.Dataset:
-    """Rows of the table, for a file."""
     return xr.Dataset({field: ("claim", [getattr(r, field) for r in rows]) for field in HEADINGS})
 
 
@@ -85,11 +80,6 @@ def claims(data: Mapping[str, xr.Dataset]) -> list[Claim]:
         for found in data.values()
         for row in zip(*(found[field].values for field in HEADINGS), strict=True)
     ]
-
-
-def pictures(data: Mapping[str, xr.Dataset]) -> dict[str, Figure]:
-    """Draw nothing."""
-    return {}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -104,10 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found = prove(options.quick, options.seed, name)
         except ValueError as error:
             parser.error(str(error))
-        for claim in found:
-            print(f"{claim.name}  [{claim.where}]")
-            for line in (claim.what, claim.result, claim.verdict):
-                print(f"    {line}", flush=True)
+        for one in found:
+            lines = (f"{one.name}  [{one.where}]", one.what, one.result, one.verdict)
+            print("\n    ".join(lines), flush=True)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.paper.claims import Claim, state
-from bayes_feasible.analysis.paper.quote import compatible, falls_clearly, power, quoted
+from bayes_feasible.analysis.paper.quote import compatible, falls_clearly, power, quoted, tabulate
 from bayes_feasible.analysis.paper.runs import repeat
 from bayes_feasible.analysis.paper.theory_rate import parameters, separation
 from bayes_feasible.instance import Instance
@@ -31,29 +30,31 @@ from bayes_feasible.simulation import streams
 from bayes_feasible.simulation.simulate import Environment
 
 TIMES = (2000, 10_000, 100_000, 1_000_000, 10_000_000)
-PARTS = ("log_error", "at_mean", "at_truth", "log_error_scaled")
 
 
 def one_run(
     instance: Instance, eta: Any, times: Sequence[int], seed: np.random.SeedSequence
-) -> Array:
-    """Split a run's error into its parts, over (time, part); see `PARTS`."""
+) -> xr.Dataset:
+    """Split a run's error into its parts, over time."""
     own, noise, costs, errors, _ = streams.split(seed)
     rule, environment = BLFAIPS(instance, seed=own, eta=eta), Environment(instance, noise, costs)
     problem, best = instance.problem, instance.best
     alternative, rng = Alternative(problem, best), np.random.default_rng(errors)
-    parts = np.empty((len(times), len(PARTS)))
-    for i, rounds in enumerate(np.diff(times, prepend=0).tolist()):
+    parts = []
+    for rounds in np.diff(times, prepend=0).tolist():
         environment.play(rule, rounds)
         posterior = rule.posterior
         means = np.vstack([posterior.theta_reward, posterior.theta_cost])
-        parts[i] = (
-            alternative.log_probability(posterior, rng).value,
-            separation(problem, best, means, posterior.precision) / 2,
-            separation(problem, best, parameters(instance), posterior.precision) / 2,
-            alternative.log_probability(posterior, rng, scale=rule._options.scale).value,
+        parts.append(
+            (
+                alternative.log_probability(posterior, rng).value,
+                separation(problem, best, means, posterior.precision) / 2,
+                separation(problem, best, parameters(instance), posterior.precision) / 2,
+                alternative.log_probability(posterior, rng, scale=rule._options.scale).value,
+            )
         )
-    return parts
+    names = ("log_error", "at_mean", "at_truth", "log_error_scaled")
+    return tabulate("time", times, names, parts)
 
 
 def long_runs(
@@ -61,28 +62,21 @@ def long_runs(
 ) -> xr.Dataset:
     """Run BLFAIPS and split its errors.
 
-    Returns
-    -------
-    Dataset
-        Over (`eta`, `replicate`, `time`): `log_error` (exact); `at_mean` and `at_truth`, half the
-        least separation from the posterior mean and from the truth; `polynomial`,
-        `-log_error - at_mean`; `efficiency`, `at_truth` over time times the optimal rate; and
-        `log_error_scaled`, the error under the widened posterior that BLFAIPS draws from.
+    Gives over (`eta`, `replicate`, `time`): `log_error` (exact); `at_mean` and `at_truth`, half the
+    least separation from the posterior mean and from the truth; `polynomial`,
+    `-log_error - at_mean`; `efficiency`, `at_truth` over time times the optimal rate; and
+    `log_error_scaled`, the error under the widened posterior that BLFAIPS draws from.
     """
-    values = np.array(
+    found = xr.concat(
         [
             repeat(partial(one_run, instance, eta, tuple(times)), seed, replicates, times[-1])
             for eta in etas
-        ]
+        ],
+        xr.DataArray(list(map(str, etas)), dims="eta", name="eta"),
     )
-    dataset = xr.Dataset(
-        {name: (("eta", "replicate", "time"), values[..., i]) for i, name in enumerate(PARTS)},
-        coords={"eta": [str(eta) for eta in etas], "time": list(times)},
-    )
-    rate = optimal_rate(instance).value
-    return dataset.assign(
-        polynomial=-dataset.log_error - dataset.at_mean,
-        efficiency=dataset.at_truth / (dataset.time * rate),
+    return found.assign(
+        polynomial=-found.log_error - found.at_mean,
+        efficiency=found.at_truth / (found.time * optimal_rate(instance).value),
     )
 
 
@@ -117,13 +111,7 @@ def _one_eta(found: xr.Dataset, total: xr.DataArray, setting: dict[str, int]) ->
     late = found.isel(time=slice(1, None))
     speed = power(late.time, (1 - late.efficiency).values)
     eta = found.eta.item()
-    return state(
-        "convergence",
-        falls_clearly(speed, 0.0),
-        eta="the paper's η" if eta == "paper" else f"η = {float(eta):g}",
-        lines=lines,
-        first=late.time[0],
-        speed=speed,
-        last=found.efficiency.isel(time=-1).mean(),
-        **setting,
-    )
+    name = "the paper's η" if eta == "paper" else f"η = {float(eta):g}"
+    last = found.efficiency.isel(time=-1).mean()
+    numbers = {"eta": name, "lines": lines, "first": late.time[0], "speed": speed, "last": last}
+    return state("convergence", falls_clearly(speed, 0.0), **numbers, **setting)

@@ -47,13 +47,9 @@ def fixed_allocation_decay(
 ) -> xr.Dataset:  # fmt: skip
     """Theorem 4.1: at which rate the posterior error of fixed allocations decays.
 
-    Returns
-    -------
-    Dataset
-        Over `allocation`: `exponent` (the smallest, in nats a pull); `exact`, the decay between
-        10^6 and 10^7 pulls of a posterior whose mean is the truth; over (`allocation`,
-        `replicate`): `slope`, the fitted decay of a simulated run; over (`allocation`,
-        `replicate`, `time`): `log_error`.
+    Gives over `allocation`: `exponent` (the smallest, in nats a pull); `exact`, the decay between
+    10^6 and 10^7 pulls of a posterior whose mean is the truth; over (`allocation`, `replicate`):
+    `slope`, the fitted decay of a simulated run; and over (..., `time`): `log_error`.
     """
     rules = {name: partial(FixedAllocation, allocation=w) for name, w in allocations.items()}
     runs = simulate(instance, rules, times[-1], replicates, times, seed, progress=False)
@@ -83,11 +79,8 @@ def error_frequency(
     as :math:`N(\theta, 2 \sigma^2 V^{-1})`, but for the ridge: so the frequency of errors decays
     at the smallest exponent if the posterior mean is asked, and at half of it if a draw is.
 
-    Returns
-    -------
-    Dataset
-        Over `recommendation` ("mean", "draw"): `wrong` (a count out of `replicates`) and
-        `log_exact`, the logarithm of the probability without the ridge.
+    Gives over `recommendation` ("mean", "draw"): `wrong` (a count out of `replicates`) and
+    `log_exact`, the logarithm of the probability without the ridge.
     """
     problem, theta = instance.problem, parameters(instance)
     rng, noise = np.random.default_rng(seed), block_noise(problem)[:, np.newaxis]
@@ -152,11 +145,7 @@ def claim_frequency(quick: bool, seed: int) -> list[Claim]:
     far = [error_frequency(instance, allocation, time, 1, seed) for time in (10**6, 10**7)]
     slope = (far[0].log_exact - far[1].log_exact) / (9e6 * rate.value)
     seen = near.wrong / replicates
-    near = near.assign(
-        seen=seen,
-        error=np.sqrt(seen * (1 - seen) / replicates),
-        exact=np.exp(near.log_exact),
-        slope=slope,
-    )
+    error = np.sqrt(seen * (1 - seen) / replicates)
+    near = near.assign(seen=seen, error=error, exact=np.exp(near.log_exact), slope=slope)
     answer = "holds" if slope[1] > 0.99 else "part"
     return [state("frequency", answer, near=near, replicates=replicates)]

@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise
 from bayes_feasible.analysis.paper.claims import Claim, state
-from bayes_feasible.analysis.paper.quote import falls_clearly, mean_and_error, power
+from bayes_feasible.analysis.paper.quote import falls_clearly, mean_and_error, power, tabulate
 from bayes_feasible.analysis.paper.runs import repeat
 from bayes_feasible.analysis.paper.theory_rate import parameters, separation
 from bayes_feasible.analysis.paper.theory_trace import sum_up, watch
@@ -51,35 +51,24 @@ def radius(
 
 
 def estimates(instance: Instance, run: xr.Dataset) -> tuple[Array, Array]:
-    """Compute ridge estimates and precisions before each round, and after the last.
-
-    Returns
-    -------
-    means : array (round + 1, block, feature)
-    precisions : array (round + 1, feature, feature)
-    """
+    """Compute ridge estimates (round, block, feature) and precisions before each round and last."""
     arms = instance.problem.arms[run.pulled.values]
     outer = arms[:, :, np.newaxis] * arms[:, np.newaxis]
     terms = run.shown.values[:, :, np.newaxis] * arms[:, np.newaxis]
-    precisions, sums = (
-        np.cumsum(np.concatenate([start[np.newaxis], each]), axis=0)
-        for start, each in ((np.eye(arms.shape[1]), outer), (np.zeros(terms.shape[1:]), terms))
-    )
+    precisions = np.cumsum(np.concatenate([np.eye(arms.shape[1])[np.newaxis], outer]), axis=0)
+    sums = np.cumsum(np.concatenate([np.zeros_like(terms[:1]), terms]), axis=0)
     return np.linalg.solve(precisions, sums.transpose(0, 2, 1)).transpose(0, 2, 1), precisions
 
 
 def good_events(
     instance: Instance, horizon: int, deltas: Sequence[float], seed: np.random.SeedSequence
-) -> dict[str, Array]:
+) -> xr.Dataset:
     r"""Measure in one run how near each good event came to failing.
 
-    Returns
-    -------
-    dict
-        `confidence` (delta, kind): the largest distance of an estimate to the truth over its
-        radius; kind 0 is the paper's, 1 the cited theorem's. `estimate` (delta,): the largest
-        estimated mean over its bound, Lemma E.2. `explored`: the round from which on
-        :math:`V_t \succeq \frac34 t^{3/4} A(\lambda^G)`; `printed`: that without the factor.
+    `confidence` (delta, kind) is the largest distance of an estimate to the truth over its radius;
+    kind 0 is the paper's, 1 the cited theorem's. `estimate` (delta) is the largest estimated mean
+    over its bound, Lemma E.2; `explored` the round from which on :math:`V_t \succeq \frac34
+    t^{3/4} A(\lambda^G)`; `printed` that without the factor.
     """
     problem = instance.problem
     means, precisions = estimates(instance, watch(instance, [horizon], seed, draws=0))
@@ -96,12 +85,14 @@ def good_events(
     design = problem.arms.T @ (problem.design[:, np.newaxis] * problem.arms)
     root = np.linalg.inv(np.linalg.cholesky(design))
     least = np.linalg.eigvalsh(root @ precisions[1:] @ root.T)[:, 0]
-    return {
-        "confidence": confidence,
-        "estimate": estimate,
-        "explored": np.array(settle(least >= 0.75 * rounds**0.75)),
-        "printed": np.array(settle(least >= 0.75)),
-    }
+    return xr.Dataset(
+        {
+            "confidence": (("delta", "kind"), confidence),
+            "estimate": ("delta", estimate),
+            "explored": settle(least >= 0.75 * rounds**0.75),
+            "printed": settle(least >= 0.75),
+        }
+    )
 
 
 def settle(holds: NDArray[np.bool_]) -> int:
@@ -128,10 +119,8 @@ def largest_coefficient(arms: Array, vectors: Array) -> float:
     within = np.hstack([np.vstack([np.eye(number), -np.eye(number)]), -np.ones((2 * number, 1))])
     equal = np.hstack([arms.T, np.zeros((features, 1))])
     bounds = [(None, None)] * number + [(0, None)]
-    solved = (
-        linprog(objective, within, np.zeros(2 * number), equal, vector, bounds)
-        for vector in vectors
-    )
+    right = np.zeros(2 * number)
+    solved = (linprog(objective, within, right, equal, vector, bounds) for vector in vectors)
     return max(float(one.x[-1]) for one in solved)
 
 
@@ -139,10 +128,8 @@ def needed_coefficients(instance: Instance) -> tuple[float, float]:
     """m_max and n_max of Lemma E.4."""
     problem, best = instance.problem, instance.best
     moves = problem.candidates[best] - problem.candidates[~problem.copies(best)]
-    return (
-        largest_coefficient(problem.arms, moves),
-        largest_coefficient(problem.arms, problem.candidates),
-    )
+    most, all_of_them = (largest_coefficient(problem.arms, v) for v in (moves, problem.candidates))
+    return most, all_of_them
 
 
 def identification_time(
@@ -174,7 +161,7 @@ def first_horizon(needed: Callable[[float, float], float]) -> float:
 
 def likelihood_remainder(
     instance: Instance, times: Sequence[int], bound: float, seed: np.random.SeedSequence
-) -> dict[str, Array]:
+) -> xr.Dataset:
     r"""Lemmas E.5 and E.6 in one run.
 
     The supremum in Lemma E.5 over balls of radius R = `bound` is exact: the bracket equals
@@ -182,12 +169,9 @@ def likelihood_remainder(
     \theta^r)/\sigma^2` (the paper leaves out the ridge's :math:`\theta^r`), plus the same for the
     costs, so the supremum is :math:`R \|u\| + |\langle\theta^r, u\rangle|`.
 
-    Returns
-    -------
-    dict
-        Over time: `remainder` (Lemma E.5), `printed` (with the identity not divided by T),
-        `shortfall` (Lemma E.6: 1 - efficiency) and `last_wrong` (Lemma E.4: the last round so far
-        in which the empirical best was not the best).
+    Gives over time: `remainder` (Lemma E.5), `printed` (with the identity not divided by T),
+    `shortfall` (Lemma E.6: 1 - efficiency) and `last_wrong` (Lemma E.4: the last round so far in
+    which the empirical best was not the best).
     """
     problem, theta, noise = instance.problem, parameters(instance), block_noise(instance.problem)
     run = watch(instance, times, seed, draws=0)
@@ -206,9 +190,8 @@ def likelihood_remainder(
                 1 - worth / (time * rate),
             )
         )
-    names = ("remainder", "printed", "shortfall")
-    columns = dict(zip(names, np.array(rows).T, strict=True))
-    return columns | {"last_wrong": run.last_wrong.values}
+    found = tabulate("time", times, ("remainder", "printed", "shortfall"), rows)
+    return found.assign(last_wrong=("time", run.last_wrong.values))
 
 
 def claim_confidence(quick: bool, seed: int) -> list[Claim]:
@@ -216,8 +199,9 @@ def claim_confidence(quick: bool, seed: int) -> list[Claim]:
     instance = end_of_optimism(0.1)
     problem = instance.problem
     horizon, runs = 2000, 100 if quick else 1000
-    found = _collect(partial(good_events, instance, horizon, DELTAS), [seed], runs, horizon)
-    confidence, estimate, explored = (found[n] for n in ("confidence", "estimate", "explored"))
+    found = repeat(partial(good_events, instance, horizon, DELTAS), [seed], runs, horizon)
+    names = ("confidence", "estimate", "explored", "printed")
+    confidence, estimate, explored, printed = (found[name].values for name in names)
     setting = {
         "setting": "End of Optimism α = 0.1, R1 = R2 = 1, "
         f"{runs:,} runs of BLFAIPS to T = {horizon:,}",
@@ -231,35 +215,13 @@ def claim_confidence(quick: bool, seed: int) -> list[Claim]:
     distance = confidence[:, :, 0].T
     return [
         state("confidence", rare, deltas=DELTAS, failed=failed, distance=distance, **setting),
-        state(
-            "bounded_means",
-            broken == 0,
-            broken=broken,
-            delta=DELTAS[1],
-            estimate=estimate[:, 1],
-            **setting,
-        ),
-        state(
-            "exploration",
-            "holds" if never == 0 and np.isfinite(literal) else "part",
-            printed=found["printed"],
-            explored=explored,
-            never=never,
-            literal=literal,
-            unused=int((problem.design == 0).sum()),
-            arms=len(problem.arms),
-            support=first_horizon(partial(exploration_time, problem, support=True)),
-            **setting,
-        ),
-    ]
-
-
-def _collect(
-    work: Callable[[np.random.SeedSequence], dict[str, Array]], seed: list[int], runs: int, T: int
-) -> dict[str, Array]:
-    """Do the work with so many seeds; arrays by name, over runs first."""
-    found = repeat(work, seed, runs, T)
-    return {name: np.array([one[name] for one in found]) for name in found[0]}
+        state("bounded_means", broken == 0, broken=broken, delta=DELTAS[1],
+              estimate=estimate[:, 1], **setting),
+        state("exploration", "holds" if never == 0 and np.isfinite(literal) else "part",
+              printed=printed, explored=explored, never=never, literal=literal,
+              unused=int((problem.design == 0).sum()), arms=len(problem.arms),
+              support=first_horizon(partial(exploration_time, problem, support=True)), **setting),
+    ]  # fmt: skip
 
 
 def claim_identification(quick: bool, seed: int) -> list[Claim]:
@@ -267,34 +229,23 @@ def claim_identification(quick: bool, seed: int) -> list[Claim]:
     instance = end_of_optimism(0.1)
     times = (100, 1000, 10_000) if quick else (100, 1000, 10_000, 100_000)
     runs, horizon = 30 if quick else 300, times[-1]
-    found = _collect(partial(likelihood_remainder, instance, times, 1.0), [seed, 1], runs, horizon)
+    found = repeat(partial(likelihood_remainder, instance, times, 1.0), [seed, 1], runs, horizon)
     setting = {
         "setting": f"End of Optimism α = 0.1, {runs} runs of BLFAIPS to T = {horizon:,}",
         "runs": runs,
         "times": times,
     }
-    last, shortfall, printed = (found[n] for n in ("last_wrong", "shortfall", "printed"))
-    last = last[:, -1]
+    names = ("last_wrong", "shortfall", "printed", "remainder")
+    last_wrong, shortfall, printed, remainder = (found[name].values for name in names)
+    last = last_wrong[:, -1]
     promised = first_horizon(partial(identification_time, instance, needed_coefficients(instance)))
-    speed = power(times, found["remainder"])
+    speed = power(times, remainder)
     mean, error = mean_and_error(speed)
     falls = falls_clearly(shortfall[:, -2], shortfall[:, -1])
     return [
-        state(
-            "identification",
-            "holds" if promised <= horizon else "unclear",
-            last=last,
-            late=(last > 0.9 * horizon).sum(),
-            promised=promised,
-            **setting,
-        ),
-        state(
-            "likelihood",
-            mean > 0.4 - 3 * error,
-            remainder=found["remainder"],
-            speed=speed,
-            **setting,
-        ),
+        state("identification", "holds" if promised <= horizon else "unclear", last=last,
+              late=(last > 0.9 * horizon).sum(), promised=promised, **setting),
+        state("likelihood", mean > 0.4 - 3 * error, remainder=remainder, speed=speed, **setting),
         state("likelihood_printed", printed[:, -1].mean() < 0.1, printed=printed, **setting),
         state("exponent", "part" if falls else "unclear", shortfall=shortfall.T, **setting),
-    ]
+    ]  # fmt: skip

@@ -53,10 +53,7 @@ def separation(problem: Problem, best: int, theta: Array, precision: Array) -> f
 
 
 def _gaps(problem: Problem, best: int, theta: Array) -> tuple[Array, Array, Array, Array]:
-    """Room of the best below each threshold; move to, lag and excess of each candidate.
-
-    Room, lag and excess are in units of the noise.
-    """
+    """Room of the best, and move to, lag and excess of each candidate; in units of the noise."""
     star, noise = problem.candidates[best], block_noise(problem)
     moves = problem.candidates - star
     room = (problem.thresholds - theta[1:] @ star) / noise[1:]
@@ -70,15 +67,10 @@ def _squared_norms(vectors: Array, inverse: Array) -> Array:
 
 
 def printed_pieces(instance: Instance, allocations: Array) -> tuple[Array, Array]:
-    """Compute the four exponents of Theorem 4.1 without their indicators, and the indicators.
+    """Compute f_1, ..., f_4 of Theorem 4.1 as if every indicator were true, and the indicators.
 
-    Returns
-    -------
-    values : array (allocation, piece, candidate)
-        :math:`f_1, f_2, f_3, f_4` as if every indicator were true.
-    applies : array of bool (piece, candidate)
-        Which are. The best candidate, which the printed set A2 contains, is left out of it: its
-        f_2 would be 0/0.
+    Over (allocation, piece, candidate) and (piece, candidate). The best candidate, which the
+    printed set A2 contains, is left out of it: its f_2 would be 0/0.
     """
     problem, best = instance.problem, instance.best
     if problem.thresholds.size != 1:
@@ -137,9 +129,8 @@ def exhaust(instance: Instance, rng: np.random.Generator, kept: int = 100) -> tu
     if features != 2:
         raise ValueError(f"instance: the search is for two features, got {features}")
     triples = np.array(list(combinations(range(arms), min(3, arms))))
-    shares = np.vstack(
-        [rng.dirichlet(np.full(triples.shape[1], even), 150) for even in (1.0, 0.4, 0.2)]
-    )
+    size = triples.shape[1]
+    shares = np.vstack([rng.dirichlet(np.full(size, even), 150) for even in (1.0, 0.4, 0.2)])
     tops = np.array([smallest_printed(instance, _spread(arms, t, shares)).max() for t in triples])
     found = [_refine(instance, t, rng) for t in triples[np.argsort(-tops)[:kept]]]
     return max(found, key=lambda pair: pair[1])
@@ -229,10 +220,9 @@ def brute_infimum(
 
 def _best_feasible(problem: Problem, points: Array) -> NDArray[np.int64]:
     """The best feasible candidate under each of many parameters, -1 for none."""
-    rewards = points[:, 0] @ problem.candidates.T
-    costs = points[:, 1:] @ problem.candidates.T
-    feasible = np.all(costs <= problem.thresholds[:, np.newaxis], axis=1)
-    best = np.argmax(np.where(feasible, rewards, -np.inf), axis=1)
+    values = points @ problem.candidates.T
+    feasible = np.all(values[:, 1:] <= problem.thresholds[:, np.newaxis], axis=1)
+    best = np.argmax(np.where(feasible, values[:, 0], -np.inf), axis=1)
     return np.where(feasible.any(axis=1), best, -1)
 
 
@@ -273,13 +263,10 @@ def _interior(rate: Rate) -> Array:
 def two_forms(instances: Mapping[str, Instance], seed: int = 0, allocations: int = 6) -> xr.Dataset:
     """Theorem 4.2 on several instances.
 
-    Returns
-    -------
-    Dataset
-        Over `instance`: `lower`, `upper` (the solver's certificate), `dual` (`dual_value`),
-        `searched` (form one by `exhaust`), and `worst` and `least`: over the optimal and some
-        random allocations, the largest and smallest relative excess of `brute_infimum` (form two,
-        inner problem) over the smallest exponent (form one, inner problem).
+    Gives over `instance`: `lower`, `upper` (the solver's certificate), `dual` (`dual_value`),
+    `searched` (form one by `exhaust`), and `worst` and `least`: over the optimal and some random
+    allocations, the largest and smallest relative excess of `brute_infimum` (form two, inner
+    problem) over the smallest exponent (form one, inner problem).
     """
     rows = []
     for place, instance in enumerate(instances.values()):
@@ -294,14 +281,6 @@ def two_forms(instances: Mapping[str, Instance], seed: int = 0, allocations: int
         rows.append((rate.lower, rate.upper, dual, searched, excess.max(), excess.min()))
     names = ("lower", "upper", "dual", "searched", "worst", "least")
     return tabulate("instance", instances, names, rows)
-
-
-def several_instances(quick: bool) -> dict[str, Instance]:
-    """Make the instances on which the two forms are compared."""
-    found = {f"End of Optimism {alpha:g}": end_of_optimism(alpha) for alpha in (0.1, 0.2, 0.3)}
-    for k, seed in [(5, 0)] if quick else [(5, 0), (5, 1), (20, 0), (20, 1), (50, 0)]:
-        found[f"ball d=2 K={k} seed {seed}"] = random_ball(2, k, seed)
-    return found
 
 
 def claim_bound(quick: bool, seed: int) -> list[Claim]:
@@ -319,7 +298,9 @@ def claim_bound(quick: bool, seed: int) -> list[Claim]:
 
 def claim_two_forms(quick: bool, seed: int) -> list[Claim]:
     """Theorem 4.2."""
-    instances = several_instances(quick)
+    instances = {f"End of Optimism {alpha:g}": end_of_optimism(alpha) for alpha in (0.1, 0.2, 0.3)}
+    for k, number in [(5, 0)] if quick else [(5, 0), (5, 1), (20, 0), (20, 1), (50, 0)]:
+        instances[f"ball d=2 K={k} seed {number}"] = random_ball(2, k, number)
     found = two_forms(instances, seed, 3 if quick else 8)
     dual = (found.dual / found.lower - 1).max()
     searched = found.searched / found.upper

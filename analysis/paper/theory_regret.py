@@ -41,15 +41,10 @@ FACTORS = {"F21": (4, 8), "F4": (2, 2)}  # of Azuma's bound, and under the root 
 def regret_terms(instance: Instance, run: xr.Dataset) -> xr.Dataset:
     """Compute the terms of the regret of one run over time, as the appendix defines them.
 
-    Expectations are means over the draws of `watch`, so each term carries their noise.
-
-    Returns
-    -------
-    Dataset
-        Over `time`: `F1` to `F6`, the parts `F21`, `F22`, `F23` of F2, `total`, `shortfall`
-        (twice the distance of the exponent under the pulls from Γ), AdaHedge's `regret` and its
-        `bound` (the paper's), `tight` (de Rooij et al., Theorem 8), `largest_gain` and
-        `wrong_rounds`.
+    Expectations are means over the draws of `watch`, so each term carries their noise. Gives over
+    `time`: `F1` to `F6`, the parts `F21`, `F22`, `F23` of F2, `total`, `shortfall` (twice the
+    distance of the exponent under the pulls from Γ), AdaHedge's `regret` and its `bound` (the
+    paper's), `tight` (de Rooij et al., Theorem 8), `largest_gain` and `wrong_rounds`.
     """
     problem, best, theta = instance.problem, instance.best, parameters(instance)
     mean = run.drop_dims("round") / run.time
@@ -84,18 +79,18 @@ def regret_terms(instance: Instance, run: xr.Dataset) -> xr.Dataset:
 
 
 def one_regret(
-    instance: Instance, times: Sequence[int], eta: float | str, seed: np.random.SeedSequence
+    instance: Instance, times: Sequence[int], seed: np.random.SeedSequence
 ) -> xr.Dataset:
     """Compute the regret terms of one run."""
-    return regret_terms(instance, watch(instance, times, seed, eta=eta))
+    return regret_terms(instance, watch(instance, times, seed))
 
 
 def regret_over_time(
-    instance: Instance, times: Sequence[int], replicates: int, seed: int, eta: float | str = "paper"
+    instance: Instance, times: Sequence[int], replicates: int, seed: int
 ) -> xr.Dataset:
     """Compute the regret terms of many runs, over (`replicate`, `time`)."""
-    work = partial(one_regret, instance, tuple(times), eta)
-    return xr.concat(repeat(work, [seed, 2], replicates, times[-1]), dim="replicate")
+    work = partial(one_regret, instance, tuple(times))
+    return repeat(work, [seed, 2], replicates, times[-1])
 
 
 def gain_bound(instance: Instance, horizon: int) -> float:
@@ -107,22 +102,20 @@ def gain_bound(instance: Instance, horizon: int) -> float:
 
 def literal_hedge(losses: Array) -> Array:
     """Compute the weights before each round by the recursion of Algorithm 1 as printed."""
-    weights, gap = np.full(losses.shape[1], 1 / losses.shape[1]), 0.0
-    history = np.empty(losses.shape)
-    for t, loss in enumerate(losses):
-        history[t] = weights
+    weights, gap, history = np.full(losses.shape[1], 1 / losses.shape[1]), 0.0, []
+    for loss in losses:
+        history.append(weights.copy())
         gap = printed_update(weights, loss, gap)
-    return history
+    return np.array(history)
 
 
 def adahedge_weights(losses: Array) -> Array:
     """Compute the weights before each round by AdaHedge on cumulative losses."""
-    learner = AdaHedge(losses.shape[1])
-    history = np.empty(losses.shape)
-    for t, loss in enumerate(losses):
-        history[t] = learner.weights
+    learner, history = AdaHedge(losses.shape[1]), []
+    for loss in losses:
+        history.append(learner.weights.copy())
         learner.update(loss)
-    return history
+    return np.array(history)
 
 
 def regret_and_bound(losses: Array, weights: Array) -> tuple[float, float]:
@@ -170,12 +163,8 @@ def jensen_loss(instance: Instance, times: Sequence[int], draws: int, seed: int)
         change = np.expm1(-small)
         mean = change.mean(axis=0)
         influence = change / (1 + mean) + small  # of each draw on the estimate
-        rows.append(
-            (
-                allocation @ (np.log1p(mean) + small.mean(axis=0)),
-                (influence @ allocation).std(ddof=1) / np.sqrt(draws),
-            )
-        )
+        error = (influence @ allocation).std(ddof=1) / np.sqrt(draws)
+        rows.append((allocation @ (np.log1p(mean) + small.mean(axis=0)), error))
     return quote.tabulate("time", times, ("loss", "standard_error"), rows)
 
 
@@ -197,10 +186,8 @@ def claim_terms(quick: bool, seed: int) -> list[Claim]:
 
 
 def shrinks(values: xr.DataArray) -> bool:
-    """Test whether the size of a term has clearly fallen from the first time to the last.
-
-    Run by run and in logarithms, for the early sizes have a heavy tail.
-    """
+    """Test whether the size of a term has clearly fallen from the first time to the last."""
+    # In logarithms, for the early sizes have a heavy tail.
     return quote.falls_clearly(*(np.log(np.abs(values.isel(time=i).values)) for i in (0, -1)))
 
 
@@ -228,18 +215,11 @@ def _claim_term(values: xr.DataArray, scaled: xr.DataArray, setting: str) -> Cla
             factor * size * np.sqrt(2 * np.log(horizon) / horizon),
         )
     return state(
-        "term",
-        "holds" if shrinks(values) else "unclear",
-        term=term,
-        lemma=words()["lemmas"][term],
-        setting=setting,
-        times=times,
-        scaled=scaled,
-        speed=falling_speed(times[1:], values.values[:, 1:]),
-        last=values.isel(time=-1),
+        "term", "holds" if shrinks(values) else "unclear", term=term, setting=setting,
+        times=times, scaled=scaled, lemma=words()["lemmas"][term], bounds=bounds,
+        speed=falling_speed(times[1:], values.values[:, 1:]), last=values.isel(time=-1),
         still=np.sqrt((scaled.isel(time=-1) ** 2).mean()),
-        bounds=bounds,
-    )
+    )  # fmt: skip
 
 
 def claim_hedge(quick: bool, seed: int) -> list[Claim]:
@@ -259,15 +239,9 @@ def claim_hedge(quick: bool, seed: int) -> list[Claim]:
             ]
     gain, bound = runs.largest_gain, gain_bound(instance, times[-1])
     within = ratio[0].max() <= 1 and ratio[1, :, -1].max() <= 1
+    size = {"runs": runs.sizes["replicate"], "horizon": times[-1]}
     return [
-        state(
-            "hedge",
-            worst.max() <= 1,
-            runs=runs.sizes["replicate"],
-            horizon=times[-1],
-            worst=worst,
-            sharp=sharp,
-        ),
+        state("hedge", worst.max() <= 1, worst=worst, sharp=sharp, **size),
         state("recursion", "unclear" if within else "fails", games=games, ratio=ratio),
         state("gain", gain.max() <= bound, gain=gain, times=times, bound=bound),
     ]

@@ -40,11 +40,8 @@ def gaussian_tail(distance: Any) -> xr.Dataset:
 def mistakes(instance: Instance, allocation: Array, times: Any) -> xr.Dataset:
     r"""Lemmas B.2 to B.5: what is left of each event's log-probability beside its exponent.
 
-    Returns
-    -------
-    Dataset
-        `excess` over (`time`, `candidate`): :math:`(\log P + T f) / T`, which has to vanish, for a
-        posterior whose mean is the truth; `kind` over `candidate`.
+    `excess` over (`time`, `candidate`) is :math:`(\log P + T f) / T`, which has to vanish, for a
+    posterior whose mean is the truth; `kind` is over `candidate`.
     """
     problem, best = instance.problem, instance.best
     values, applies = printed_pieces(instance, allocation[np.newaxis])
@@ -83,12 +80,9 @@ def laplace_box(low: Array, high: Array, precision: Array, time: float) -> tuple
 def laplace_alternative(instance: Instance, radius: float, times: Any) -> xr.Dataset:
     r"""Lemma G.3 as Theorem 4.3 uses it: the alternative set within balls, optimal allocation.
 
-    Returns
-    -------
-    Dataset
-        Over `time`: `log_error`, its `standard_error`, and `exponent`, the infimum under
-        :math:`\overline V_T = (I + \sum X X^\top) / T` and `printed`, that under
-        :math:`I + \sum X X^\top / T`.
+    Gives over `time`: `log_error`, its `standard_error`, and `exponent`, the infimum under
+    :math:`\overline V_T = (I + \sum X X^\top) / T` and `printed`, that under
+    :math:`I + \sum X X^\top / T`.
     """
     bounded = _within(instance.problem, instance.problem.arms, radius)
     inside = Instance(bounded, instance.theta_reward, instance.theta_cost)
@@ -116,11 +110,8 @@ def _within(problem: Problem, arms: Array, radius: float) -> Problem:
 
 
 def _bounded_infimum(instance: Instance, precision: Array, radius: float) -> float:
-    """Half the least separation within the balls under any precision.
-
-    `Alternative.nearest` takes shares of arms, so the precision is written as shares of its own
-    axes, which serve as arms.
-    """
+    """Half the least separation within the balls under any precision."""
+    # `Alternative.nearest` takes shares of arms: those of the precision's own axes.
     values, axes = np.linalg.eigh(precision)
     same = _within(instance.problem, (axes * np.sqrt(values.sum())).T, radius)
     truth = instance.theta_reward, instance.theta_cost
@@ -155,11 +146,6 @@ def claim_laplace(quick: bool, seed: int) -> list[Claim]:
     vanishes = abs(box[-1]) < 1e-5 and abs(left[-1]) < 0.05 * rate
     return [
         state("laplace", vanishes, box=box, times=times, left=left, error=error),
-        state(
-            "notation",
-            abs(other[-1]) < 0.05 * rate,
-            other=other.values.tolist(),
-            rate=rate,
-            error=error,
-        ),
-    ]
+        state("notation", abs(other[-1]) < 0.05 * rate, other=other.values.tolist(), rate=rate,
+              error=error),
+    ]  # fmt: skip

@@ -122,23 +122,12 @@ def watch(
 ) -> xr.Dataset:  # fmt: skip
     """Run BLFAIPS once, with all that the lemmas speak of.
 
-    Parameters
-    ----------
-    instance : Instance
-    times : rising whole numbers
-        After how many rounds to write the sums down; the last is the length of the run.
-    seed : SeedSequence
-        As `bayes_feasible.simulate` gives one to each replicate: the same pulls come out.
-    eta : "paper" or float
-        See `BLFAIPS`.
-    draws : int
-        Draws a round for what it expects; 0 leaves the expectations out.
+    The sums are written down after the rounds `times`, the last of which is the length of the run.
+    With the seed that `bayes_feasible.simulate` gives a replicate the same pulls come out. `draws`
+    a round estimate what it expects; 0 leaves the expectations out.
 
-    Returns
-    -------
-    Dataset
-        Over `round`: `pulled` and, over (`round`, `block`), `shown`, reward first. Over (`time`,
-        `arm`) and `time`: sums over the rounds so far, see `BY_ARM` and `SCALARS`.
+    Gives over `round`: `pulled` and, over (`round`, `block`), `shown`, reward first; over (`time`,
+    `arm`) and `time`: sums over the rounds so far, see `BY_ARM` and `SCALARS`.
     """
     problem = instance.problem
     own, noise, costs, _, extra = streams.split(seed)

@@ -15,6 +15,7 @@ import bayes_feasible as bf
 from bayes_feasible.analysis.calibration import (
     calibration,
     prior_predictive,
+    quantities,
     reliability,
     uniformity,
 )
@@ -43,18 +44,18 @@ def verdict(sampler, **options):
 
 @pytest.fixture(scope="module")
 def exact_ranks():
-    return ranks("exact")
+    return ranks()
 
 
 def test_uniform_ranks_leave_the_band_as_often_as_it_says():
     band = uniformity.band(150, 49, 0.1)
     drawn = np.random.default_rng(1).integers(0, 50, (20_000, 150))
 
+    counts = uniformity.counts_at(drawn.T, band.ranks)
+    low, high = stats.binom.interval(1 - FALSE_ALARM, len(drawn), 1 - band.probability)
+
     def leave_as_often_as_it_says(lower, upper):
-        counts = uniformity.counts_at(drawn.T, band.ranks)
-        left = np.any((counts < lower) | (counts > upper), axis=1).sum()
-        low, high = stats.binom.interval(1 - FALSE_ALARM, len(drawn), 1 - band.probability)
-        return low <= left <= high
+        return low <= np.any((counts < lower) | (counts > upper), axis=1).sum() <= high
 
     assert leave_as_often_as_it_says(band.lower, band.upper)
     assert 0.07 < 1 - band.probability <= 0.1
@@ -62,19 +63,22 @@ def test_uniform_ranks_leave_the_band_as_often_as_it_says():
     assert not leave_as_often_as_it_says(band.lower, band.upper - 1)
 
 
+EVEN = np.linspace(0.0005, 0.9995, 1000)
+
+
 @pytest.mark.parametrize(
-    ("power", "said"),
-    [(1.5, "too large"), (0.67, "too small")],
+    ("shares", "said"),
+    [
+        (EVEN**1.5, "too large"),
+        (EVEN**0.67, "too small"),
+        (stats.norm.cdf(0.7 * stats.norm.ppf(EVEN)), "too wide"),
+        (stats.norm.cdf(1.5 * stats.norm.ppf(EVEN)), "too narrow"),
+    ],
 )
-def test_the_shape_of_the_ranks_is_put_in_words(power, said):
+def test_the_shape_of_the_ranks_is_put_in_words(shares, said):
     band = uniformity.band(1000, 99, FALSE_ALARM)
-    shares = np.random.default_rng(2).random(1000) ** power
     counts = uniformity.counts_at((100 * shares).astype(int)[:, np.newaxis], band.ranks)[0]
     assert said in uniformity.shape(counts, band)
-    for scale, word in ((0.7, "wide"), (1.5, "narrow")):
-        shares = stats.norm.cdf(scale * stats.norm.ppf(np.linspace(0.0005, 0.9995, 1000)))
-        counts = uniformity.counts_at((100 * shares).astype(int)[:, np.newaxis], band.ranks)[0]
-        assert word in uniformity.shape(counts, band)
 
 
 def test_the_exact_sampler_is_calibrated(exact_ranks):
@@ -163,7 +167,7 @@ def test_ranks_have_labels_a_table_and_a_picture(exact_ranks):
 def test_ties_are_broken_evenly():
     rng = np.random.default_rng(3)
     draws = np.zeros((9, 1))
-    found = np.array([calibration._ranks(np.zeros(1), draws, rng)[0] for _ in range(5000)])
+    found = np.array([quantities.ranks_below(np.zeros(1), draws, rng)[0] for _ in range(5000)])
 
     def p_value(found):
         return stats.chisquare(np.bincount(found, minlength=10)).pvalue
@@ -173,19 +177,24 @@ def test_ties_are_broken_evenly():
     assert p_value(np.where(rng.random(5000) < 0.1, 0, found)) < FALSE_ALARM
 
 
-def test_bad_input_is_named():
-    with pytest.raises(ValueError, match="sampler: expected one of exact"):
-        calibration.alternative_ranks(problem(), 0, ARMS, "guess", replications=1)
-    with pytest.raises(ValueError, match="softness: exact has no such option"):
-        calibration.alternative_ranks(problem(), 0, ARMS, replications=1, softness=0.1)
-    with pytest.raises(ValueError, match="softness: only a sampler given by its name has options"):
-        calibration.alternative_ranks(problem(), 0, ARMS, scaled, replications=1, softness=0.1)
+@pytest.mark.parametrize(
+    ("sampler", "options", "message"),
+    [
+        ("guess", {}, "sampler: expected one of exact"),
+        ("exact", {"softness": 0.1}, "softness: exact has no such option"),
+        (scaled, {"softness": 0.1}, "softness: only a sampler given by its name"),
+        (
+            lambda p, a, n, s: a.sample(p, 5, seed=s),
+            {},
+            "expected at least 99 draws, got 5",
+        ),
+    ],
+)
+def test_bad_input_is_named(sampler, options, message):
+    with pytest.raises(ValueError, match=message):
+        calibration.alternative_ranks(problem(), 0, ARMS, sampler, replications=1, **options)
     with pytest.raises(ValueError, match="name: expected one of linear_gaussian"):
         calibration.model_ranks("poisson", problem(), ARMS)
-    with pytest.raises(ValueError, match="sampler: expected at least 99 draws, got 5"):
-        calibration.alternative_ranks(
-            problem(), 0, ARMS, lambda p, a, n, s: a.sample(p, 5, seed=s), replications=1
-        )
 
 
 def test_the_interval_of_coins_is_binomial_where_they_are_alike():
@@ -201,38 +210,22 @@ def probability(posterior, alternative):
     return float(np.exp(alternative.log_probability(posterior, draws=300).value))
 
 
-@pytest.fixture(scope="module")
-def experiments():
-    """Stated probabilities and outcomes, once for all; each test states its own."""
-    stated = []
-
-    def exact(posterior, alternative):
-        stated.append(probability(posterior, alternative))
-        return stated[-1]
-
+def test_stated_probabilities_of_error_are_the_observed_ones():
     table = reliability.reliability(
-        problem(), ARMS, exact, experiments=2500, seed=4, false_alarm=FALSE_ALARM
+        problem(), ARMS, probability, experiments=2500, seed=4, false_alarm=FALSE_ALARM
     )
-    return table, stated
-
-
-def test_stated_probabilities_of_error_are_the_observed_ones(experiments):
-    table, stated = experiments
     assert table.attrs["calibrated"] == 1
     assert int(table.experiments.sum()) + table.attrs["left_out"] == 2500
-    assert int(table.experiments.sum()) == len(stated)
     assert bool((table.lower <= table.stated).all())
     assert bool((table.stated <= table.upper).all())
     assert reliability.reliability_table(table).splitlines()[-1] == "calibrated"
 
 
 def test_probabilities_stated_too_low_are_found_out():
-    def hopeful(posterior, alternative):
-        return 0.6 * probability(posterior, alternative)
-
     table = reliability.reliability(
-        problem(), ARMS, hopeful, experiments=1500, seed=5, false_alarm=FALSE_ALARM
-    )
+        problem(), ARMS, lambda p, a: 0.6 * probability(p, a), experiments=1500, seed=5,
+        false_alarm=FALSE_ALARM,
+    )  # fmt: skip
     assert table.attrs["calibrated"] == 0
     assert "NOT calibrated" in reliability.reliability_table(table)
     assert "NO\n" in reliability.reliability_table(table)  # a bin that is outside says so
@@ -259,8 +252,6 @@ class Credulous(bf.LinearThompson):
 
 
 class MoreCredulous(Credulous):
-    """Counts every pull four times."""
-
     times = 4
 
 
@@ -438,7 +429,7 @@ def test_a_set_that_is_blurred_too_much_lets_many_draws_out():
 def test_many_short_runs_leave_nothing_in_the_memory():
     """Compiled code is never freed, so nothing may be compiled anew for a run."""
     for name in ("smc_graded", "exact_step", "slice"):
-        run = calibration._sampler(name)
+        run = quantities.named_sampler(name)
         posterior = bf.Posterior.from_history(problem(), ARMS, np.zeros(9), np.zeros((9, 1)))
         alternative = bf.Alternative(problem(), 0)
         for seed in range(2):  # the first makes the model, the second is the first to swap its data
@@ -485,20 +476,18 @@ def test_the_likelihood_of_the_ranks_is_that_of_scipy():
     rng = np.random.default_rng(6)
     drawn, scales = rng.standard_normal((5, 2, 2)), rng.uniform(0.5, 2.0, (5, 2))
     shown = rng.standard_normal((9, 2))
-    means = problem().arms[ARMS] @ drawn.mT
-    for noise, log_density in {
-        "gaussian": stats.norm.logpdf,
-        "student_t": partial(stats.t.logpdf, df=prior_predictive.DEGREES),
-    }.items():
-        history = bf.History(problem(), ARMS, shown[:, 0], shown[:, 1:])
+    means, spread = problem().arms[ARMS] @ drawn.mT, scales[:, np.newaxis]
+    heavy = stats.t.logpdf(shown, prior_predictive.DEGREES, means, spread)
+    coins = stats.bernoulli.logpmf(shown > 0, stats.logistic.cdf(means))
+    for noise, seen, expected in (
+        ("gaussian", shown, stats.norm.logpdf(shown, means, spread)),
+        ("student_t", shown, heavy),
+        ("logistic", shown > 0, coins),
+    ):
+        history = bf.History(problem(), ARMS, seen[:, 0], seen[:, 1:])
         found = prior_predictive.log_likelihood(history, drawn, noise, scales)
-        expected = log_density(shown, loc=means, scale=scales[:, np.newaxis]).sum(axis=(1, 2))
-        np.testing.assert_allclose(np.diff(found), np.diff(expected), rtol=1e-10)
-    successes = shown > 0
-    history = bf.History(problem(), ARMS, successes[:, 0], successes[:, 1:])
-    found = prior_predictive.log_likelihood(history, drawn, "logistic", scales)
-    expected = stats.bernoulli.logpmf(successes, stats.logistic.cdf(means)).sum(axis=(1, 2))
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
+        np.testing.assert_allclose(np.diff(found), np.diff(expected.sum(axis=(1, 2))), rtol=1e-10)
+    np.testing.assert_allclose(found, coins.sum(axis=(1, 2)), rtol=1e-10)  # of no unknown constant
 
 
 @pytest.mark.slow
@@ -551,20 +540,15 @@ def test_simuk_notices_data_that_do_not_arrive(monkeypatch):
     assert "too narrow" in judged.reasons["theta_reward[0]"]
 
 
-def test_simuk_refuses_data_that_enter_by_potentials():
+def test_simuk_refuses_data_that_enter_by_potentials_and_runs_that_broke_off(monkeypatch):
+    import simuk
+
     from bayes_feasible import models
 
     history = bf.History(problem(), ARMS, np.zeros(9), np.zeros((9, 1)))
     with pytest.raises(ValueError, match="model: its potentials"):
         calibration.simuk_ranks(models.unknown_noise(history), 2)
-
-
-def test_simuk_that_breaks_off_is_not_judged_by_what_it_has(monkeypatch):
-    import simuk
-
-    from bayes_feasible import models
-
+    # One that breaks off is not judged by what it has.
     monkeypatch.setattr(simuk.SBC, "run_simulations", lambda self: None)
-    history = bf.History(problem(), ARMS, np.zeros(9), np.zeros((9, 1)))
     with pytest.raises(RuntimeError, match="simuk: broke off after 0 of 2 replications"):
         calibration.simuk_ranks(models.linear_gaussian(history.posterior()), 2)

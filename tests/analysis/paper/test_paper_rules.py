@@ -6,17 +6,9 @@ import xarray as xr
 from numpy.testing import assert_array_equal
 
 import bayes_feasible as bf
-from bayes_feasible.analysis.paper import (
-    compare,
-    dependence,
-    end_of_optimism,
-    films,
-    movielens,
-    peps,
-    random_ball,
-)
+from bayes_feasible.analysis.paper import compare, comparisons, dependence, films
 from bayes_feasible.analysis.paper.compare import Contest, Criterion, Estimate
-from bayes_feasible.analysis.paper.printed_adahedge import PrintedAdaHedge, printed_update
+from bayes_feasible.analysis.paper.printed_adahedge import PrintedAdaHedge
 from bayes_feasible.analysis.paper.rule_sets import HEROES, PAPER_ETA, RIVALS, RULES
 
 DRAWN = Criterion("one draw", "drawn")
@@ -34,13 +26,8 @@ def made_up(values):
     """A Dataset over instance, rule, replicate and time, for accuracies given so."""
     drawn = np.asarray(values, dtype=float)
     dims = ("instance", "rule", "replicate", "time")
-    return xr.Dataset(
-        {"drawn": (dims, drawn), "correct": (dims, drawn > 0.5), "efficiency": (dims, drawn)},
-        coords={
-            "rule": ["hero", "rival"][: drawn.shape[1]],
-            "time": [10, 20, 40][: drawn.shape[3]],
-        },
-    )
+    coords = {"rule": ["hero", "rival"][: drawn.shape[1]], "time": [10, 20, 40][: drawn.shape[3]]}
+    return xr.Dataset({"drawn": (dims, drawn), "correct": (dims, drawn > 0.5)}, coords=coords)
 
 
 def test_differences_are_paired():
@@ -64,23 +51,18 @@ def test_the_unit_is_the_instance_where_there_are_several():
 
 
 def test_the_average_over_the_run_counts_rounds():
-    values = np.zeros((1, 1, 2, 3))
-    values[..., :] = [0.0, 1.0, 0.0]  # at 10, 20 and 40 pulls
     over = Criterion("over the run", "drawn", whole_run=True)
-    assert compare.estimate(made_up(values), "hero", over).value == pytest.approx(0.5)
-    values[..., :] = [0.0, 0.0, 1.0]  # only the second half of the last 20 rounds, on average
-    assert compare.estimate(made_up(values), "hero", over).value == pytest.approx(10 / 30)
-
-
-def test_all_right_is_not_certain():
-    same = made_up(np.ones((1, 2, 50, 1)))
-    assert compare.estimate(same, "hero", DRAWN) == Estimate(1.0, 1 / 50)
-    gap = compare.difference(same, "hero", "rival", DRAWN)
-    assert gap == Estimate(0.0, 1 / 50)
-    assert gap.standing == "level"
+    # At 10, 20 and 40 pulls; then only the second half of the last 20 rounds, on average.
+    for accuracies, average in (([0.0, 1.0, 0.0], 0.5), ([0.0, 0.0, 1.0], 10 / 30)):
+        values = np.broadcast_to(accuracies, (1, 1, 2, 3))
+        assert compare.estimate(made_up(values), "hero", over).value == pytest.approx(average)
 
 
 def test_estimates_stand_clear_and_read_well():
+    same = made_up(np.ones((1, 2, 50, 1)))  # all right is not certain
+    assert compare.estimate(same, "hero", DRAWN) == Estimate(1.0, 1 / 50)
+    assert compare.difference(same, "hero", "rival", DRAWN) == Estimate(0.0, 1 / 50)
+    assert Estimate(0.0, 1 / 50).standing == "level"
     values = {0.31: "ahead", 0.29: "level", -0.29: "level", -0.31: "behind"}
     assert {value: Estimate(value, 0.1).standing for value in values} == values
     assert Estimate(0.0, 0.0).standing == "level"
@@ -119,14 +101,9 @@ def settled(accuracies):
     """Made-up data whose rules have these accuracies, by one draw and by the means."""
     noise = 0.01 * np.random.default_rng(3).standard_normal((1, len(accuracies), 40, 1))
     dims = ("instance", "rule", "replicate", "time")
-    levels = {"drawn": 0, "correct": 1}
-    return xr.Dataset(
-        {
-            name: (dims, noise + np.array([pair[i] for pair in accuracies.values()])[:, None, None])
-            for name, i in levels.items()
-        },
-        coords={"rule": list(accuracies), "time": [10]},
-    )
+    levels = np.array(list(accuracies.values()))[:, :, np.newaxis, np.newaxis]
+    values = {"drawn": (dims, noise + levels[:, 0]), "correct": (dims, noise + levels[:, 1])}
+    return xr.Dataset(values, coords={"rule": list(accuracies), "time": [10]})
 
 
 def test_what_the_outcome_depends_on_is_told():
@@ -155,7 +132,7 @@ def test_what_the_outcome_depends_on_is_told():
 
 
 def test_the_paper_end_of_optimism():
-    study = end_of_optimism.studies(3)[1]
+    study = comparisons.work(comparisons.OPTIMISM, 3)[1]
     angle = 0.2
     arms = [[1, 0], [0, 0.15], [0, 1], [1.2, 1.2], [np.cos(angle), np.sin(angle)]]
     instance = study.instances[0]
@@ -166,7 +143,7 @@ def test_the_paper_end_of_optimism():
     rule = RULES[PAPER_ETA](instance, seed=0)
     largest = 1.2**2 + 1.2**2  # L², with R1 = R2 = 1
     assert rule._options.scale == pytest.approx(8 * largest)
-    films_study = movielens.studies(3)[0]  # η from the paper's bounds
+    films_study = comparisons.work(comparisons.FILMS, 3)[0]  # η from the paper's bounds
     rule = films_study.rules[PAPER_ETA](films_study.instances[0], seed=0)
     assert rule._options.scale == pytest.approx(480)
     assert films_study.times[-1] == 5000
@@ -174,15 +151,15 @@ def test_the_paper_end_of_optimism():
 
 
 def test_random_instances_and_how_often_each_is_run():
-    found = {study.name: study for study in random_ball.studies(1000)}
+    found = {study.name: study for study in comparisons.work(comparisons.BALL, 1000)}
     assert len(found) == 10
-    for d, k in random_ball.SETTINGS:
+    for d, k in comparisons.SIZES:
         one, many = found[f"random_ball_d{d}_k{k}"], found[f"random_ball_average_d{d}_k{k}"]
         assert one.instances[0].problem.arms.shape == (k, d)
         assert one.instances[0] == many.instances[0]
         assert len(many.instances) == 50
         assert one.replicates == len(many.instances) * many.replicates == 1000
-    for study in peps.studies(100):  # where no constraint binds
+    for study in comparisons.work(comparisons.FREE, 100):  # where no constraint binds
         for instance in study.instances:
             assert np.all(np.isposinf(instance.problem.thresholds))
             assert instance.best == np.argmax(instance.mean_reward)
@@ -241,48 +218,25 @@ def test_the_compiled_rounds_are_those_of_ask_pull_and_tell():
 # AdaHedge as printed
 
 
-def test_the_printed_update_is_the_printed_formula():
-    rng = np.random.default_rng(0)
-    weights, gap = rng.dirichlet(np.ones(4)), 0.7
-    loss = -rng.random(4)
-    rate = np.log(4) / gap
-    raw = weights * np.exp(-rate * loss)
-    mixed = -np.log(raw.sum()) / rate
-    new = weights.copy()
-    found = printed_update(new, loss, gap)
-    np.testing.assert_allclose(new, raw / raw.sum(), rtol=1e-12)
-    assert found == pytest.approx(gap + weights @ loss - mixed, rel=1e-12)
-
-
-def test_as_printed_the_weights_freeze_on_the_first_leader(instance):
-    rule = PrintedAdaHedge(instance, seed=1)
-    seen = []
-    for _ in range(30):
-        arm = rule.ask()
-        reward, cost = instance.pull([arm], seed=arm)
-        rule.tell(arm, reward[0], cost[0])
-        seen.append(rule._state.weights.copy())
-    assert np.count_nonzero(seen[0]) == 1
-    assert np.all(np.array(seen) == seen[0])
-
-
-def test_overwritten_by_the_mixture_the_weights_move(instance):
-    rule = PrintedAdaHedge(instance, seed=1, overwrite=True)
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_the_rule_weighs_as_printed(instance, overwrite):
+    """From the weights, which freezes them on the first leader, or from the mixture."""
+    rule = PrintedAdaHedge(instance, seed=1, overwrite=overwrite)
     before, gap = np.full(5, 0.2), 0.0
-    for t in range(1, 6):
+    for t in range(1, 8):
         arm = rule.ask()
-        loss, explore = rule._work.loss.copy(), t**-0.25
-        mixture = (1 - explore) * before + explore * rule._geometry.design
-        least = loss[mixture > 0].min()
+        loss, explore = rule._work.loss.copy(), t**-0.25 if overwrite else 0.0
+        start = (1 - explore) * before + explore * rule._geometry.design
+        least = loss[start > 0].min()
         if gap == 0:
-            raw, mixed = mixture * (loss == least), least
+            raw, mixed = start * (loss == least), least
         else:
             rate = np.log(5) / gap
-            raw = mixture * np.exp(-rate * (loss - least))
+            raw = start * np.exp(-rate * (loss - least))
             mixed = least - np.log(raw.sum()) / rate
-        gap += mixture @ loss - mixed
+        gap += start @ loss - mixed
         before = raw / raw.sum()
         np.testing.assert_allclose(rule._state.weights, before, rtol=1e-9, atol=1e-300)
         reward, cost = instance.pull([arm], seed=arm)
         rule.tell(arm, reward[0], cost[0])
-    assert np.count_nonzero(before) > 1
+    assert (np.count_nonzero(before) > 1) == overwrite

@@ -5,6 +5,7 @@ import re
 import mpmath as mp
 import numpy as np
 import pytest
+import xarray as xr
 from helpers import (
     bare_numbers,
     closed_form,
@@ -48,9 +49,7 @@ def ball():
 
 def test_quoted_and_share():
     values = np.random.default_rng(0).standard_normal(50)
-    mean, error = quote.mean_and_error(values)
-    assert_allclose(mean, values.mean())
-    assert_allclose(error, stats.sem(values))
+    assert_allclose(quote.mean_and_error(values), (values.mean(), stats.sem(values)))
     assert quote.quoted([1234.0, 1236.0]) == "1235.0 ± 1.0"
     assert quote.quoted([2.0, 2.0]) == "2 ± 0"
     for successes in (0, 3, 40):
@@ -212,14 +211,15 @@ def test_a_long_run_splits_into_its_parts(optimism):
 
 
 def first_number(seed):
-    return int(seed.generate_state(1)[0])
+    return xr.Dataset({"number": int(seed.generate_state(1)[0])})
 
 
 @pytest.mark.slow
 def test_repeated_runs_have_their_own_seeds_wherever_they_run():
-    expected = [first_number(seed) for seed in np.random.SeedSequence([3, 2]).spawn(3)]
+    expected = [int(first_number(s).number) for s in np.random.SeedSequence([3, 2]).spawn(3)]
     for horizon in (1, 10**9):
-        assert runs.repeat(first_number, [3, 2], 3, horizon) == expected
+        found = runs.repeat(first_number, [3, 2], 3, horizon)
+        assert found.number.values.tolist() == expected
 
 
 # Lemmas B.1 to B.5 and G.3
@@ -349,15 +349,16 @@ def test_expected_gains_by_rejection(ball):
     assert_allclose(run.given_best_pulled[0], run.given_best[0, int(run.pulled[0])])
 
 
+def posterior_after(instance, run, time):
+    pulled, shown = run.pulled.values[:time], run.shown.values[:time]
+    return bf.Posterior.from_history(instance.problem, pulled, shown[:, 0], shown[:, 1:])
+
+
 def test_estimates_at_every_round(optimism, short_run):
     means, precisions = theory_events.estimates(optimism, short_run)
     for t in (0, 1, 17, 200):
-        history = (short_run.pulled.values[:t], short_run.shown.values[:t, 0])
-        posterior = bf.Posterior.from_history(
-            optimism.problem, *history, short_run.shown.values[:t, 1:]
-        )
-        assert_allclose(means[t, 0], posterior.theta_reward, atol=1e-10)
-        assert_allclose(means[t, 1], posterior.theta_cost[0], atol=1e-10)
+        posterior = posterior_after(optimism, short_run, t)
+        assert_allclose(means[t], [posterior.theta_reward, posterior.theta_cost[0]], atol=1e-10)
         assert_allclose(precisions[t], posterior.precision)
 
 
@@ -427,11 +428,7 @@ def test_likelihood_remainder_is_the_supremum(optimism):
     angle = np.linspace(0, 2 * np.pi, 20_001)
     circle = np.column_stack([np.cos(angle), np.sin(angle)])  # linear: its extremes lie here
     for i, time in enumerate(times):
-        posterior = bf.Posterior.from_history(
-            optimism.problem, run.pulled.values[:time], run.shown.values[:time, 0],
-            run.shown.values[:time, 1:],
-        )  # fmt: skip
-        means, covariance = closed_form(posterior)
+        means, covariance = closed_form(posterior_after(optimism, run, time))
         precision = np.linalg.inv(covariance)
         extremes = []
         for b in range(2):

@@ -217,9 +217,9 @@ def _estimated(posterior: Posterior, choice: int | None, shares: Any) -> Bound |
         return None
     try:
         estimate = Instance(posterior.problem, posterior.theta_reward, posterior.theta_cost)
-    except ValueError:  # no candidate is feasible there, or it lies beyond the parameter radius
+    except ValueError:  # it lies beyond the parameter radius
         return None
-    if not posterior.problem.copies(choice)[estimate.best]:
+    if estimate.best is None or not posterior.problem.copies(choice)[estimate.best]:
         return None
     return _bound(estimate, shares)
 

@@ -96,7 +96,7 @@ def _rate_fields(instance: "Instance", rate: "Rate") -> dict[str, Any]:
         "rate": rate.value,
         "lower": rate.lower,
         "upper": rate.upper,
-        "best": problem.name(instance.best),
+        "best": "none" if instance.best is None else problem.name(instance.best),
         "hardest": None if rate.hardest is None else problem.name(rate.hardest),
         "mistake": rate.mistake,
         "allocation": _by_name(rate.allocation),

@@ -475,7 +475,10 @@ def plug_in_allocation(
     mistake is possible.
     """
     try:
-        pieces = _pieces(Instance(problem, theta_reward, theta_cost))
+        instance = Instance(problem, theta_reward, theta_cost)
+        if instance.best is None:
+            return None
+        pieces = _pieces(instance)
         coords = _in_span(problem, pieces)
     except ValueError:
         return None

@@ -16,6 +16,7 @@ from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise
 from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.alternative.alternative import Alternative
+from bayes_feasible.alternative.feasible import some_feasible
 from bayes_feasible.files.documents import to_document
 from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
@@ -148,7 +149,11 @@ def _replicate(
     own, rewards, costs, errors, _ = streams.split(seed)
     rule = _start(name, factory, instance, own)
     environment = Environment(instance, rewards, costs)
-    alternative = Alternative(instance.problem, instance.best)
+    wrong = (
+        some_feasible(instance.problem)
+        if instance.best is None
+        else Alternative(instance.problem, instance.best).union
+    )
     error_rng = np.random.default_rng(errors)
     recommended = np.empty(times.size, dtype=np.int64)
     log_error = np.empty(times.size)
@@ -159,7 +164,7 @@ def _replicate(
         now = int(time)
         recommended[i] = _recommended(rule, len(instance.problem.candidates))
         posterior = rule.posterior if isinstance(rule, Rule) else environment.posterior
-        error = alternative.log_probability(posterior, error_rng, draws=ERROR_DRAWS)
+        error = wrong.log_probability(posterior, error_rng, draws=ERROR_DRAWS)
         log_error[i] = error.value
         pulls[i] = environment.pulls
     return Replicate(recommended, log_error, pulls)
@@ -307,7 +312,7 @@ def _dataset(
     return xr.Dataset(
         {
             "recommended": (dims, recommended),
-            "correct": (dims, problem.copies(instance.best)[recommended] & (recommended >= 0)),
+            "correct": (dims, _correct(instance, recommended)),
             "log_error": (dims, log_error),
             "allocation": ((*dims, "arm"), allocation),
             "efficiency": (dims, _efficiency(instance, allocation, shape)),
@@ -323,9 +328,16 @@ def _dataset(
             "seed": str(seed),
             "replicates_asked": replicates,
             "instance": json.dumps(to_document(instance, strict=True)),
-            "best": problem.name(instance.best),
+            "best": "none" if instance.best is None else problem.name(instance.best),
         },
     )
+
+
+def _correct(instance: Instance, recommended: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which recommendations, -1 for none, are right."""
+    if instance.best is None:
+        return recommended < 0
+    return instance.problem.copies(instance.best)[recommended] & (recommended >= 0)
 
 
 def _efficiency(instance: Instance, allocation: Array, shape: tuple[int, ...]) -> Array:

@@ -156,9 +156,13 @@ def test_radius_is_checked():
         bf.Instance(problem, [2, 0], [0, 1.5])
 
 
-def test_no_feasible_candidate_names_the_nearest():
-    with pytest.raises(ValueError, match=r"^theta_cost: no candidate .* 'b', exceeds .* by 2$"):
-        bf.Instance(bf.Problem({"a": [4.0], "b": [3.0]}, 1), [1], [1])
+def test_no_candidate_may_be_feasible():
+    instance = bf.Instance(bf.Problem({"a": [4.0], "b": [3.0]}, 1), [1], [1])
+    assert instance.best is None
+    assert not instance.feasible.any()
+    assert instance.summary().attrs["best"] == "none"
+    assert instance.reward_gap.tolist() == [0.0, 1.0]
+    assert "infeasible" in repr(instance)
 
 
 # --- pulls ---

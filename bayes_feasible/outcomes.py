@@ -104,6 +104,11 @@ class Outcome(ABC):
     relative: ClassVar[str]  # what `Relative` limits
     prior: Prior | None
 
+    @property
+    def known(self) -> bool:
+        """Whether it is Gaussian with known noise."""
+        return False
+
     def prior_on(self, features: int, name: str) -> tuple[Array, Array]:
         """Mean and covariance of the prior, `Prior(0, 1)` by default."""
         return (Prior() if self.prior is None else self.prior).on(features, name=f"{name}: prior")
@@ -193,6 +198,11 @@ class Gaussian(Outcome):
                 )
             self.noise_prior = (float(pair[0]), float(pair[1]))
         self.prior = _check_prior(prior)
+
+    @property
+    def known(self) -> bool:
+        """Whether the noise is known."""
+        return self.noise is not None
 
     @property
     def learnt(self) -> bool:

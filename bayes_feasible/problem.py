@@ -145,11 +145,8 @@ class Problem:
     @cached_property
     def textbook(self) -> bool:
         """Whether this is the paper's model: known noise, prior N(0, noise² I), absolute limits."""
-        known = all(
-            isinstance(one, Gaussian) and not one.learnt and one.prior is None
-            for one in self.outcomes
-        )
-        return known and not any(self.relative)
+        plain = all(one.known and one.prior is None for one in self.outcomes)
+        return plain and not any(self.relative)
 
     @cached_property
     def noise(self) -> Array:
@@ -424,7 +421,7 @@ def _cost_noise(value: Any, constraints: int, names: list[Any]) -> Array:
 
 def _describe(outcome: Outcome) -> str:
     """The outcome in a line of a problem's description."""
-    if isinstance(outcome, Gaussian) and not outcome.learnt and outcome.prior is None:
+    if isinstance(outcome, Gaussian) and outcome.known and outcome.prior is None:
         return f"noise {outcome.noise:g}"
     return repr(outcome)
 

@@ -178,6 +178,11 @@ def _by_constraint(rows: list[_Row]) -> Any:
 def write_csv(thing: Problem | Instance) -> str:
     """The table of a problem or an instance."""
     problem = thing.problem if isinstance(thing, Instance) else thing
+    if not problem.textbook:
+        raise ValueError(
+            "CSV holds Gaussian outcomes of known noise and absolute thresholds; "
+            "for others save to .toml or .json"
+        )
     coords = problem.coords
     lines: list[Iterable[str]] = [[*COLUMNS, *map(_name_cell, coords["feature"].tolist())]]
     empty = [""] * len(coords["feature"])

@@ -1,13 +1,14 @@
 """What a problem file holds, whatever its format, and the document that TOML and JSON share."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayes_feasible import _check
 from bayes_feasible.instance import Instance
+from bayes_feasible.outcomes import Relative, from_dict
 from bayes_feasible.problem import Problem
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 KEYS = (
     *("arms", "thresholds", "candidates", "features", "reward_noise", "cost_noise"),
-    *("parameter_radius", "theta_reward", "theta_cost"),
+    *("parameter_radius", "theta_reward", "theta_cost", "reward", "costs", "relative"),
 )
 
 
@@ -38,12 +39,16 @@ class Content:
     options: dict[str, Any]
     theta_reward: Any = None
     theta_cost: Any = None
+    relative: dict[str, Any] = field(default_factory=dict)
+    truth: dict[str, Any] = field(default_factory=dict)  # noise that the problem has learnt
 
 
 def build(content: Content) -> Problem | Instance:
     """The problem, or the instance if the content has a truth."""
     limits, names = content.thresholds.values, content.thresholds.names
-    if names is not None:
+    if content.relative:
+        limits = _with_relative(limits, names, content.relative)
+    elif names is not None:
         import pandas as pd
 
         limits = pd.Series(_check.numbers("thresholds", limits, infinite=True), index=names)
@@ -58,7 +63,19 @@ def build(content: Content) -> Problem | Instance:
         if content.theta_cost is not None:
             raise ValueError("theta_cost: given without theta_reward")
         return problem
-    return Instance(problem, content.theta_reward, content.theta_cost)
+    return Instance(problem, content.theta_reward, content.theta_cost, **content.truth)
+
+
+def _with_relative(limits: Any, names: list[Any] | None, relative: dict[str, Any]) -> Any:
+    """Thresholds, some of them relative to a candidate, by name or in order."""
+    numbers = _check.numbers("thresholds", limits, infinite=True).tolist()
+    labels = list(map(str, range(len(numbers)) if names is None else names))
+    for name, candidate in relative.items():
+        if name not in labels:
+            raise ValueError(f"relative: {_check.unknown('threshold', name, labels)}")
+        at = labels.index(name)
+        numbers[at] = Relative(candidate, numbers[at])
+    return numbers if names is None else dict(zip(names, numbers, strict=True))
 
 
 def _frame(name: str, vectors: Named, features: list[Any] | None) -> "pd.DataFrame":
@@ -79,7 +96,7 @@ def from_document(document: Any) -> Content:
             raise ValueError(_check.unknown("key", key, KEYS))
     if "arms" not in document:
         raise ValueError("arms: missing")
-    options = {key: document[key] for key in ("reward_noise", "cost_noise") if key in document}
+    options, truth = _outcomes(document)
     if "parameter_radius" in document:
         options["parameter_radius"] = _infinities(document["parameter_radius"])
     thresholds = _named("thresholds", document.get("thresholds", []), "value")
@@ -93,7 +110,37 @@ def from_document(document: Any) -> Content:
         options=options,
         theta_reward=document.get("theta_reward"),
         theta_cost=document.get("theta_cost"),
+        relative=_table("relative", document.get("relative", {})),
+        truth=truth,
     )
+
+
+def _outcomes(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Outcomes and known noise, as arguments of a problem; true noise, as those of an instance."""
+    options: dict[str, Any] = {}
+    truth: dict[str, Any] = {}
+    for outcome, noise in (("reward", "reward_noise"), ("costs", "cost_noise")):
+        if noise in document:
+            (truth if outcome in document else options)[noise] = document[noise]
+    if "reward" in document:
+        options["reward"] = from_dict("reward", document["reward"])
+    if "costs" in document:
+        costs = document["costs"]
+        if isinstance(costs, list):
+            options["costs"] = [from_dict(f"costs {j}", one) for j, one in enumerate(costs)]
+        elif isinstance(costs, dict) and "kind" not in costs:
+            options["costs"] = {
+                name: from_dict(f"costs {name}", one) for name, one in costs.items()
+            }
+        else:
+            options["costs"] = from_dict("costs", costs)
+    return options, truth
+
+
+def _table(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{name}: expected a table of names, got {value!r}")
+    return value
 
 
 def _named(key: str, value: Any, content: str) -> Named:
@@ -106,9 +153,9 @@ def _named(key: str, value: Any, content: str) -> Named:
     for item in value:
         if not isinstance(item, dict):
             raise ValueError(f"{key}: expected all of the list with names or none of it")
-        for field in item:
-            if field not in wanted:
-                raise ValueError(f"{key}: {_check.unknown('key', field, wanted)}")
+        for given in item:
+            if given not in wanted:
+                raise ValueError(f"{key}: {_check.unknown('key', given, wanted)}")
         if set(item) != set(wanted):
             raise ValueError(f"{key}: expected name and {content}, got only {', '.join(item)}")
     return Named([_name(key, item["name"]) for item in value], [item[content] for item in value])
@@ -142,7 +189,11 @@ def to_document(thing: Problem | Instance, *, strict: bool = False) -> dict[str,
     document: dict[str, Any] = {}
     if not _default(coords["feature"]):
         document["features"] = coords["feature"].tolist()
-    document["reward_noise"] = problem.reward_noise
+    plain = all(one.prior is None and one.known for one in problem.outcomes)
+    if plain:
+        document["reward_noise"] = problem.reward_noise
+    else:
+        document["reward"] = problem.outcomes[0].to_dict()
     if problem.parameter_radius is not None:
         document["parameter_radius"] = list(problem.parameter_radius)
     document["arms"] = _with_names(coords["arm"], problem.arms, "vector")
@@ -150,11 +201,26 @@ def to_document(thing: Problem | Instance, *, strict: bool = False) -> dict[str,
         document["candidates"] = _with_names(coords["candidate"], problem.candidates, "vector")
     if problem.thresholds.size:
         document["thresholds"] = _with_names(constraints, problem.thresholds, "value")
-        document["cost_noise"] = _in_order(constraints, problem.cost_noise)
+        if plain:
+            document["cost_noise"] = _in_order(constraints, problem.cost_noise)
+        else:
+            document["costs"] = _in_order(
+                constraints, np.array([one.to_dict() for one in problem.outcomes[1:]])
+            )
+    if any(problem.relative):
+        document["relative"] = {
+            str(constraints[j]): problem.name(_check.candidate(problem, one.candidate))
+            for j, one in enumerate(problem.relative)
+            if one is not None
+        }
     if isinstance(thing, Instance):
         document["theta_reward"] = thing.theta_reward.tolist()
         if problem.thresholds.size:
             document["theta_cost"] = _in_order(constraints, thing.theta_cost)
+        if not plain:
+            document["reward_noise"] = float(thing.noise[0])
+            if problem.thresholds.size:
+                document["cost_noise"] = _in_order(constraints, thing.noise[1:])
     if strict:
         document = {key: _strict(value) for key, value in document.items()}
     return document

@@ -15,6 +15,22 @@ TOML and JSON use the names of the arguments of `Problem` and `Instance`. Only `
 written ``arms = [{name = 10, vector = [1, 0.2]}]`` and ``thresholds = [{name = 10, value = 0.3}]``.
 JSON is strict: an infinite threshold is the string "inf".
 
+Outcomes are named, or described where they have a prior; `relative` names the candidate that a
+threshold is relative to::
+
+    reward = "bernoulli"
+
+    [thresholds]
+    refunds = 0.03
+    latency = 10.0
+
+    [relative]
+    latency = "control"
+
+    [costs]
+    refunds = {kind = "bernoulli", prior = {mean = -4.0, sd = 1.0}}
+    latency = "gaussian"
+
 CSV is one table. The column `kind` says what a row is; `name` and `value` may be left out where
 nothing needs them; every other column is a feature::
 

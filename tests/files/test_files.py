@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import bayes_feasible as bf
+from bayes_feasible.outcomes import Bernoulli, Gaussian, Poisson, Prior, Relative
 
 FORMATS = ("toml", "json", "csv")
 # Every example writes the same file anew; and the machine may be busy.
@@ -361,3 +362,55 @@ def test_link_is_written_through(tmp_path):
     bf.save(bf.Problem([[2.0]]), link)
     assert link.is_symlink()
     assert bf.load(target) == bf.Problem([[2.0]])
+
+
+def outcomes_problem():
+    return bf.Problem(
+        {"control": [1, 0], "new": [1, 1]},
+        thresholds={"refunds": 0.03, "latency": Relative("control", 10.0), "calls": np.inf},
+        reward=Bernoulli(prior=Prior(mean=[-2.0, 0.0], sd=[1.0, 0.5])),
+        costs={
+            "latency": Gaussian(noise_prior=(2.0, 50.0)),
+            "refunds": Bernoulli(prior=Prior(covariance=[[2.0, 0.5], [0.5, 1.0]])),
+            "calls": Poisson(),
+        },
+    )
+
+
+@pytest.mark.parametrize("extension", ["toml", "json"])
+def test_outcomes_priors_and_relative_limits_survive(tmp_path, extension):
+    problem = outcomes_problem()
+    truth = bf.Instance(
+        problem, [-2, 0.1], [[-4, 0], [200, 5], [1, 0]], cost_noise=[1.0, 30.0, 1.0]
+    )
+    for thing in (problem, truth):
+        path = tmp_path / f"thing.{extension}"
+        bf.save(thing, path)
+        assert bf.load(path) == thing
+    assert bf.Problem(problem.arms, 1.0) != problem
+
+
+def test_a_table_has_no_room_for_outcomes(tmp_path):
+    with pytest.raises(ValueError, match=r"CSV.*\.toml"):
+        bf.save(outcomes_problem(), tmp_path / "thing.csv")
+    assert not (tmp_path / "thing.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"reward": "bernouli"}, "reward.*bernoulli"),
+        ({"reward": {"kind": "gaussian", "prior": 3}}, "reward.*prior"),
+        ({"reward": {"kind": "gaussian", "noise": -1}}, "reward.*noise.*-1"),
+        ({"costs": {"harm": "poisson", "other": "poisson"}}, "costs.*other"),
+        ({"relative": {"harms": "a"}}, "relative.*harm"),
+        ({"relative": {"harm": "c"}}, "thresholds.*'c'"),
+        ({"relative": "a"}, "relative"),
+    ],
+)
+def test_outcomes_that_make_no_sense_are_refused(tmp_path, change, message):
+    document = {"arms": {"a": [1, 0], "b": [0, 1]}, "thresholds": {"harm": 0.5}} | change
+    path = tmp_path / "problem.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        bf.load(path)

@@ -35,8 +35,9 @@ from bayes_feasible import (
 from bayes_feasible.alternative.normal import tail_excess
 from bayes_feasible.analysis.benchmarks import plain_numpy
 from bayes_feasible.analysis.report.tables import text_table
-from bayes_feasible.rules.engine import pick, weigh_chances, weigh_events
-from bayes_feasible.simulation.simulate import Environment
+from bayes_feasible.rules.draws import weigh_chances, weigh_events
+from bayes_feasible.rules.engine import pick
+from bayes_feasible.simulation.world import Environment
 
 ETAS: dict[str, float | str] = {"paper": "paper", "1": 1.0}
 HORIZON = 2000

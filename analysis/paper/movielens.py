@@ -28,7 +28,7 @@ from bayes_feasible.analysis.paper.rule_sets import (
 )
 from bayes_feasible.analysis.paper.runs import Experiment
 from bayes_feasible.instances import movielens
-from bayes_feasible.rules.catalogue import BLFAIPS
+from bayes_feasible.rules.blfaips import BLFAIPS
 
 TIMES = (10, 20, 50, 100, 200, *range(500, 5001, 500))
 RIVALS = (THOMPSON, TOP_TWO)  # those of the paper's figure

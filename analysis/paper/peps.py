@@ -19,7 +19,7 @@ from bayes_feasible.analysis.paper.compare import (
 from bayes_feasible.analysis.paper.rule_sets import PAPER_ETA, RULES, TIMES
 from bayes_feasible.analysis.paper.runs import Experiment
 from bayes_feasible.instances import random_ball
-from bayes_feasible.rules.catalogue import PEPS
+from bayes_feasible.rules.peps import PEPS
 
 INSTANCES = 50
 SEED = 0

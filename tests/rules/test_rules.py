@@ -12,7 +12,7 @@ from scipy import stats
 import bayes_feasible as bf
 from bayes_feasible.alternative.feasible import best_of_draws
 from bayes_feasible.recommendation import Recommendation
-from bayes_feasible.simulation.simulate import Environment
+from bayes_feasible.simulation.world import Environment
 
 FALSE_ALARM = 1e-6  # of each comparison with frequencies
 

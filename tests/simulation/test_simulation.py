@@ -15,7 +15,8 @@ import bayes_feasible as bf
 from bayes_feasible.files.documents import build, from_document
 from bayes_feasible.simulation import pool
 from bayes_feasible.simulation import simulate as simulation
-from bayes_feasible.simulation.simulate import ERROR_DRAWS, Environment, run_replicates
+from bayes_feasible.simulation.simulate import ERROR_DRAWS, run_replicates
+from bayes_feasible.simulation.world import Environment
 
 RULES = {
     "BLFAIPS": bf.BLFAIPS,

@@ -17,7 +17,7 @@ from scipy import stats
 
 import bayes_feasible as bf
 from bayes_feasible import cli
-from bayes_feasible.rules.catalogue import RULES
+from bayes_feasible.rules import RULES
 from bayes_feasible.trial import journal
 from bayes_feasible.trial import status as trial_status
 from bayes_feasible.trial.halving import pulls_to_halve

@@ -20,7 +20,7 @@ class Recommendation:
     """A candidate, or the answer that none is feasible, with its probability of error.
 
     It can be used as the index of the candidate: `problem.candidates[recommendation]`. It equals
-    that index, and every recommendation of the same candidate.
+    that index, and every recommendation of that index, however sure; none equals None.
 
     Attributes
     ----------
@@ -56,7 +56,11 @@ class Recommendation:
     __int__ = __index__
 
     def __eq__(self, other: object) -> bool:
-        return self.candidate == (other.candidate if isinstance(other, Recommendation) else other)
+        if isinstance(other, Recommendation):
+            return self.candidate == other.candidate
+        if other is None or isinstance(other, int | np.integer):
+            return self.candidate == other
+        return NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.candidate)

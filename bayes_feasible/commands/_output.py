@@ -3,6 +3,9 @@
 import json
 import math
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,25 @@ class Unwritten(Exception):
 
 def show(text: str) -> None:
     """Print lines; control characters in names cannot steer the terminal."""
-    try:
+    with _reported():
         print(visible(text), end="" if text.endswith("\n") else "\n", flush=True)
+
+
+def pass_on(text: str) -> None:
+    """Write what another program is to read, as it is; on a terminal, `show` it."""
+    if sys.stdout.isatty():
+        show(text)
+        return
+    with _reported():
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    try:
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -11,9 +11,15 @@ from bayes_feasible import _check
 from bayes_feasible.history import History
 from bayes_feasible.problem import Problem
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet computes, or runs, begins so
 
-def write_pulls(history: History) -> str:
-    """The pulls of a history, with the names of arms and constraints and every digit."""
+
+def write_pulls(history: History, *, spreadsheet: bool = False) -> str:
+    """The pulls of a history, with the names of arms and constraints and every digit.
+
+    For a spreadsheet a name that it would take for a formula gets an apostrophe in front, which
+    `read_pulls` takes off again.
+    """
     problem = history.problem
     header = ["arm", "reward", *(_column(name) for name in _constraints(problem))]
     for column in header:
@@ -23,8 +29,13 @@ def write_pulls(history: History) -> str:
             )
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
     names = problem.coords["arm"].tolist()
+    if spreadsheet:
+        for name in [*header, *names]:
+            if _quoted(name) != name and _quoted(name) in [*header, *names]:
+                raise ValueError(f"spreadsheet: {name!r} and {_quoted(name)!r} would look the same")
+        header, names = list(map(_quoted, header)), list(map(_quoted, names))
+    writer.writerow(header)
     for arm, reward, costs in zip(
         history.arms.tolist(), history.rewards.tolist(), history.costs.tolist(), strict=True
     ):
@@ -59,6 +70,15 @@ def read_pulls(text: str, problem: Problem) -> tuple[list[int], list[float], lis
     return arms, rewards, costs
 
 
+def _quoted(name: Any) -> Any:
+    return f"'{name}" if isinstance(name, str) and name.startswith(FORMULA) else name
+
+
+def _bare(cell: str) -> str:
+    """A name without the apostrophe that `write_pulls` puts in front for a spreadsheet."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
+
+
 def _constraints(problem: Problem) -> list[Any]:
     return problem.coords["constraint"].tolist()
 
@@ -85,18 +105,19 @@ def _find_columns(header: list[str], problem: Problem) -> list[int]:
 
 
 def _arm(cell: str, problem: Problem) -> int:
-    """The arm that a cell names, as it is written or without the spaces around it."""
-    if cell != cell.strip():
-        with suppress(ValueError):
-            return _check.arm(problem, cell)
+    """The arm that a cell names: as it is written, without the apostrophe, or without spaces."""
+    for name in dict.fromkeys((cell, _bare(cell))):
+        if name != cell.strip():
+            with suppress(ValueError):
+                return _check.arm(problem, name)
     return _check.arm(problem, cell.strip())
 
 
 def _place(header: list[str], spellings: Iterable[str]) -> int:
     """Where a column stands: by its very name, or else by one that will do."""
     first, *others = spellings
-    bare = [cell.strip() for cell in header]
-    for cells, names in ((header, [first]), (bare, [first]), (bare, others)):
+    bare, quoted = [cell.strip() for cell in header], list(map(_bare, header))
+    for cells, names in ((header, [first]), (quoted, [first]), (bare, [first]), (bare, others)):
         found = [i for i, cell in enumerate(cells) if cell in names]
         if found:
             break

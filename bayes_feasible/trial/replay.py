@@ -91,8 +91,8 @@ class Replay:
 
     def _remake(self) -> Rule:
         """The rule as it was in the beginning."""
-        kind = RULES.get(self.name, Rule)
-        rule = make_rule(self.problem, self.name, self.seed, options_of(kind, self.settings))
+        options = options_of(_kind(self.name), self.settings)
+        rule = make_rule(self.problem, self.name, self.seed, options)
         rule._resume(self.settings)
         return rule
 
@@ -130,11 +130,16 @@ def make_rule(
     problem: Problem | Instance, name: Any, seed: int, options: Mapping[str, Any]
 ) -> Rule:
     """A rule by its name; an unknown option is refused."""
-    if not isinstance(name, str) or name not in RULES:
-        raise ValueError(f"rule: {unknown('rule', str(name), list(RULES))}")
-    known = [key for key in signature(RULES[name]).parameters if key not in ("problem", "seed")]
+    kind = _kind(name)
+    known = [key for key in signature(kind).parameters if key not in ("problem", "seed")]
     known.remove("recommendation")
     for key in options:
         if key not in known:
             raise ValueError(f"{name}: {unknown('option', key, known)}")
-    return RULES[name](problem, seed, **options)
+    return kind(problem, seed, **options)
+
+
+def _kind(name: Any) -> type[Rule]:
+    if not isinstance(name, str) or name not in RULES:
+        raise ValueError(f"rule: {unknown('rule', str(name), list(RULES))}")
+    return RULES[name]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import closed_form, z_bound
+from helpers import closed_form, replayed, z_bound
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -73,8 +73,8 @@ def world(problem, seed=0):
 
 
 def same_rule(left, right):
-    for name, array in left._state._asdict().items():
-        assert np.array_equal(array, getattr(right._state, name)), name
+    for name, array in left._arrays().items():
+        assert np.array_equal(array, right._arrays()[name]), name
     assert left._rng.bit_generator.state == right._rng.bit_generator.state
 
 
@@ -99,7 +99,7 @@ def test_a_trial_that_is_reopened_at_every_step_is_a_rule_that_never_stopped(
         rewards, costs = pull(asked)
         rule.tell(asked, rewards, costs)
         Trial(path).tell(asked, rewards, costs)
-    same_rule(Trial(path)._replayed_rule(), rule)
+    same_rule(replayed(Trial(path)), rule)
     assert [Trial(path).ask() for _ in range(3)] == [rule.ask() for _ in range(3)]
 
 
@@ -145,7 +145,7 @@ def test_whatever_happens_the_state_is_that_of_what_stands(steps, name, tmp_path
         for arm in arms:
             pending[arm] = max(pending[arm] + (1 if kind == "ask" else -1), 0)
     for some in (trial, Trial(path)):
-        same_rule(some._replayed_rule(), rule)
+        same_rule(replayed(some), rule)
         assert some.pending.values.tolist() == pending
         assert some.posterior.counts.tolist() == unseen.counts.tolist()
         assert np.allclose(some.posterior.reward_sums, unseen.reward_sums, rtol=0, atol=1e-12)
@@ -174,7 +174,7 @@ def test_a_rule_that_forgets_its_data_does_not_make_the_trial_forget(tmp_path, u
     for _ in range(20):
         trial.tell(trial.ask(), 1.0)
     assert trial.status().arms.pulls.sum() == 20
-    assert trial._replayed_rule().posterior.pulls < 20
+    assert replayed(trial).posterior.pulls < 20
 
 
 def test_two_sessions_see_each_other(tmp_path, unsynced):
@@ -205,7 +205,7 @@ def test_threads_take_turns(tmp_path, unsynced):
         thread.join()
     assert trial.posterior.pulls == 40
     assert trial.pending.sum() == 0
-    same_rule(trial._replayed_rule(), Trial(trial.path)._replayed_rule())
+    same_rule(replayed(trial), replayed(Trial(trial.path)))
 
 
 def test_an_ask_that_could_not_be_written_did_not_happen(tmp_path, monkeypatch):
@@ -225,7 +225,7 @@ def test_an_ask_that_could_not_be_written_did_not_happen(tmp_path, monkeypatch):
     assert trial.pending.sum() == 1
     assert trial.posterior.pulls == 0
     assert trial.ask(2).tolist() == rule.ask(2).tolist()
-    same_rule(trial._replayed_rule(), rule)
+    same_rule(replayed(trial), rule)
 
 
 def test_arms_that_this_machine_would_not_have_asked_for_stand(tmp_path, unsynced):
@@ -255,7 +255,7 @@ def seconds_to_rebuild(path, pulls):
             shown = {"rewards": rewards.tolist(), "costs": costs.tolist()}
             append({"event": "tell", "arms": [arm], **shown})
     begin = time.process_time()
-    same_rule(Trial(path)._replayed_rule(), rule)
+    same_rule(replayed(Trial(path)), rule)
     return time.process_time() - begin
 
 
@@ -308,7 +308,7 @@ def test_an_earlier_tell_can_be_taken_back_and_what_was_asked_since_stays(drug, 
     expected = np.bincount([*first, *later], minlength=3) - np.bincount(later[:1], minlength=3)
     assert again.pending.values.tolist() == expected.tolist()
     more = again.ask(3).tolist()
-    same_rule(again._replayed_rule(), Trial(drug.path)._replayed_rule())
+    same_rule(replayed(again), replayed(Trial(drug.path)))
     assert drug.undo()["arms"] == more
     assert not recwarn.list
 

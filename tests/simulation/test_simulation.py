@@ -277,7 +277,7 @@ def test_a_rule_of_the_users_own(instance):
     assert_array_equal(
         world.pulls / 100, result.allocation.sel(rule="greedy", replicate=2, time=100)
     )
-    error = bf.Alternative(instance.problem, instance.best).log_probability(world.posterior)
+    error = bf.Alternative(instance.problem, instance.best).log_probability(world.posterior(rule))
     found = result.log_error.sel(rule="greedy", replicate=2, time=100)
     assert agree(found, error, error)
     assert not agree(result.log_error.sel(rule="greedy", replicate=1, time=100), error, error)

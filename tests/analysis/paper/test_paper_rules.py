@@ -261,7 +261,7 @@ def test_as_printed_the_weights_freeze_on_the_first_leader(instance):
         arm = rule.ask()
         reward, cost = instance.pull([arm], seed=arm)
         rule.tell(arm, reward[0], cost[0])
-        seen.append(rule._state.weights.copy())
+        seen.append(rule._memory.weights.copy())
     assert np.count_nonzero(seen[0]) == 1
     assert np.all(np.array(seen) == seen[0])
 
@@ -282,7 +282,7 @@ def test_overwritten_by_the_mixture_the_weights_move(instance):
             mixed = least - np.log(raw.sum()) / rate
         gap += mixture @ loss - mixed
         before = raw / raw.sum()
-        np.testing.assert_allclose(rule._state.weights, before, rtol=1e-9, atol=1e-300)
+        np.testing.assert_allclose(rule._memory.weights, before, rtol=1e-9, atol=1e-300)
         reward, cost = instance.pull([arm], seed=arm)
         rule.tell(arm, reward[0], cost[0])
     assert np.count_nonzero(before) > 1

@@ -235,11 +235,11 @@ def test_recommendations_compare_with_indices_and_each_other(candidate):
         Recommendation(candidate, "name", log_error, "reason", None, "none", -np.inf)
         for log_error in (-1.0, -9.0)
     )
-    things = [few, many, 0, np.int64(0), 0.0, False, 1, True, None, "0", 0.5, (0,), few.name]
+    things = [few, many, 0, np.int64(0), 0.0, False, 1, True, None, "0", 0.5, few.name]
     for left, middle, right in itertools.product(things, repeat=3):
         assert (left == middle) == (middle == left)
         assert not (left == middle and middle == right) or left == right
     assert few == many == candidate
     assert [hash(few)] * 2 == [hash(many), hash(candidate)]
     assert few != (1 if candidate == 0 else 0)
-    assert few not in ("0", "name", (0,), 0.5)
+    assert few not in ("0", "name", 0.5)

@@ -35,7 +35,7 @@ def test_a_pull_of_the_users_own_is_what_rules_see(instance):
     student = Student(instance.problem, instance.theta_reward, instance.theta_cost)
     seen = in_turn(Environment(student, 1, 2))
     rng = np.random.default_rng(1)
-    expected = [np.hstack(student.pull([i % 5], rng)) for i in range(60)]
+    expected = [np.column_stack(student.pull([i % 5], rng)) for i in range(60)]
     assert_array_equal(seen, np.reshape(expected, (60, 2)))
     assert not np.isclose(seen, in_turn(Environment(instance, 1, 2))).any()
     rules = {"BLFAIPS": bf.BLFAIPS, "Uniform": bf.Uniform}

@@ -35,9 +35,12 @@ class ResampledRatings(Environment):
         self, instance: Instance, rewards: Any, costs: Any, *, score_noise: float = 1.0
     ) -> None:
         number = len(instance.problem.arms)
-        table, entries = (part[:number] for part in rating_tables())
-        scores = film_scores()[:number, np.newaxis].copy()
-        world = gaussian_world(instance)._replace(costs=scores, table=table, entries=entries)
+        table, entries = rating_tables()
+        world = gaussian_world(instance)._replace(
+            costs=film_scores()[:number, np.newaxis].copy(),
+            table=table[:number],
+            entries=entries[:number],
+        )
         world.noise[1:] = score_noise
         super().__init__(instance, rewards, costs, world)
 

@@ -118,7 +118,8 @@ class PrintedAdaHedge(BLFAIPS):
         super().__init__(problem, seed, **options)
 
     def _configure(self, problem: Problem | Instance) -> Any:
-        return Options(*super()._configure(problem), int(self.overwrite))
+        scale, exploration = super()._configure(problem)
+        return Options(scale, exploration, int(self.overwrite))
 
     def _remember(self) -> Any:
         learner: Learner = super()._remember()

@@ -149,10 +149,12 @@ class PEPS(BLFAIPS):
             rate = float(max(fixed, 1e-300))
         if self.horizon is None:
             restart = 1 if self.keep_data else 2
-        return Options(*super()._configure(problem), rate, restart)
+        scale, exploration = super()._configure(problem)
+        return Options(scale, exploration, rate, restart)
 
     def _remember(self) -> Any:
-        return Memory(*super()._remember(), np.zeros(1, dtype=np.int64))
+        losses, weights, gap = super()._remember()
+        return Memory(losses, weights, gap, np.zeros(1, dtype=np.int64))
 
     def _check_memory(self) -> None:
         super()._check_memory()

@@ -1,8 +1,8 @@
 """A person who waits for the compiler is told so, once."""
 
 import io
-import sys
 import time
+import types
 
 import pytest
 
@@ -16,10 +16,11 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def terminal(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
+    stderr = Terminal()
+    monkeypatch.setattr(compiled, "sys", types.SimpleNamespace(stderr=stderr))
     monkeypatch.setattr(compiled, "PATIENCE", 0.05)
     monkeypatch.setattr(compiled, "_told", [])
-    return sys.stderr
+    return stderr
 
 
 def wait(seconds):

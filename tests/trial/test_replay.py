@@ -115,17 +115,17 @@ def test_a_folder_that_takes_no_file_is_no_obstacle(tmp_path, steps, monkeypatch
 
 def test_others_may_tell_and_take_back_while_a_rule_is_replayed(tmp_path, monkeypatch):
     trial, _ = played(tmp_path / "a.trial", "BLFAIPS", 3)
-    original, others = Rule.replay, [lambda: other.tell(0, 7.0, 0.5), lambda: other.undo(3)]
-    other = Trial(trial.path, wait=0)
+    other, original, begun = Trial(trial.path, wait=0), Rule.replay, []
 
     def meanwhile(self, recorded):
-        if others:
-            others.pop(0)()  # would be refused if the lock were held
+        if not begun:  # both would be refused if the lock were held
+            begun.append(other.tell(0, 7.0, 0.5))
+            other.undo(3)
         return original(self, recorded)
 
     monkeypatch.setattr(Rule, "replay", meanwhile)
     arms = Trial(trial.path).ask(12).tolist()
-    assert not others
+    assert begun
     monkeypatch.undo()
     rule = bf.BLFAIPS(DRUG, seed=4)
     for event in trial.events[1:]:

@@ -57,7 +57,7 @@ def draw_outcomes(world, reward_rng, cost_rng, arm, costs):
     return reward
 
 
-@njit(**BORROWER)
+@njit(**BORROWER, forceinline=True)
 def pull(geo, state, work, world, reward_rng, cost_rng, arm, costs):
     """Pull an arm and learn from it."""
     reward = draw_outcomes(world, reward_rng, cost_rng, arm, costs)

@@ -178,7 +178,7 @@ class Rule(ABC):
         >>> import bayes_feasible as bf
         >>> rule = bf.Uniform(bf.Problem([[1, 0], [0, 1]]), seed=0)
         >>> rule.replay([2, ([0, 1], [1.3, 0.2], [[], []]), 1])
-        [array([1, 0]), array([0])]
+        [array([1, 0]), array([1])]
         """
         constraints, asked = self.problem.thresholds.size, []
         for step in steps:

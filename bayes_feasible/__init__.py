@@ -15,6 +15,8 @@ Names are loaded when they are first used, so that importing the package is quic
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from bayes_feasible.rules import HOMES
+
 if TYPE_CHECKING:
     from bayes_feasible import instances as instances
     from bayes_feasible.alternative.alternative import Alternative as Alternative
@@ -33,40 +35,30 @@ if TYPE_CHECKING:
     from bayes_feasible.rate.rate import exponents as exponents
     from bayes_feasible.rate.rate import optimal_rate as optimal_rate
     from bayes_feasible.rules.adahedge import AdaHedge as AdaHedge
+    from bayes_feasible.rules.allocation import FixedAllocation as FixedAllocation
+    from bayes_feasible.rules.allocation import GOptimal as GOptimal
+    from bayes_feasible.rules.allocation import Oracle as Oracle
+    from bayes_feasible.rules.allocation import Uniform as Uniform
     from bayes_feasible.rules.base import Rule as Rule
-    from bayes_feasible.rules.catalogue import BLFAIPS as BLFAIPS
-    from bayes_feasible.rules.catalogue import PEPS as PEPS
-    from bayes_feasible.rules.catalogue import BestResponse as BestResponse
-    from bayes_feasible.rules.catalogue import FixedAllocation as FixedAllocation
-    from bayes_feasible.rules.catalogue import GOptimal as GOptimal
-    from bayes_feasible.rules.catalogue import LinearThompson as LinearThompson
-    from bayes_feasible.rules.catalogue import Oracle as Oracle
-    from bayes_feasible.rules.catalogue import PlugIn as PlugIn
-    from bayes_feasible.rules.catalogue import TopTwo as TopTwo
-    from bayes_feasible.rules.catalogue import Uniform as Uniform
+    from bayes_feasible.rules.best_response import BestResponse as BestResponse
+    from bayes_feasible.rules.blfaips import BLFAIPS as BLFAIPS
+    from bayes_feasible.rules.peps import PEPS as PEPS
+    from bayes_feasible.rules.plug_in import PlugIn as PlugIn
+    from bayes_feasible.rules.thompson import LinearThompson as LinearThompson
+    from bayes_feasible.rules.top_two import TopTwo as TopTwo
     from bayes_feasible.simulation.simulate import simulate as simulate
     from bayes_feasible.trial.trial import Trial as Trial
 
 _HOME = {
     "AdaHedge": "rules.adahedge",
     "Alternative": "alternative.alternative",
-    "BLFAIPS": "rules.catalogue",
-    "BestResponse": "rules.catalogue",
     "FilmTable": "datasets.films",
-    "FixedAllocation": "rules.catalogue",
-    "GOptimal": "rules.catalogue",
     "History": "history",
     "Instance": "instance",
-    "LinearThompson": "rules.catalogue",
-    "Oracle": "rules.catalogue",
-    "PEPS": "rules.catalogue",
-    "PlugIn": "rules.catalogue",
     "Posterior": "posterior",
     "Problem": "problem",
     "Rule": "rules.base",
-    "TopTwo": "rules.catalogue",
     "Trial": "trial.trial",
-    "Uniform": "rules.catalogue",
     "exponents": "rate.rate",
     "g_optimal": "rate.designs",
     "load": "files.problems",
@@ -77,9 +69,9 @@ _HOME = {
     "save": "files.problems",
     "simulate": "simulation.simulate",
     "study": "analysis.study.study",
-}
+} | {name: f"rules.{file}" for name, file in HOMES.items()}
 
-__all__ = [*_HOME, "__version__", "instances"]
+__all__ = [*sorted(_HOME), "__version__", "instances"]
 
 
 def __getattr__(name: str) -> Any:

@@ -19,8 +19,9 @@ DRAWS = 2048  # to see which candidates can be best at all, and which if the cho
 class Recommendation:
     """A candidate, or the answer that none is feasible, with its probability of error.
 
-    It can be used as the index of the candidate: `problem.candidates[recommendation]`. It equals
-    that index, and every recommendation of the same candidate.
+    It can be used as the index of the candidate: `problem.candidates[recommendation]`. It
+    compares as that index does (none as None): two of the same candidate are equal, however sure
+    they are, and a recommendation equals what its index equals.
 
     Attributes
     ----------

@@ -344,3 +344,9 @@ def files(folder):
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+def replayed(trial):
+    """The rule of a trial, as its journal brings it about."""
+    trial._refresh()
+    return trial._replay.catch_up(trial._journal.events, trial._ledger)

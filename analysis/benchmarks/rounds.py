@@ -19,8 +19,9 @@ from bayes_feasible import BLFAIPS, Instance, Rule, instances, simulate
 from bayes_feasible.alternative.normal import tail_excess
 from bayes_feasible.analysis.benchmarks import plain_numpy
 from bayes_feasible.analysis.benchmarks.timing import median_seconds, seconds_of, show
-from bayes_feasible.rules.engine import pick, weigh_chances, weigh_events
-from bayes_feasible.simulation.simulate import Environment
+from bayes_feasible.rules.draws import weigh_chances, weigh_events
+from bayes_feasible.rules.engine import pick
+from bayes_feasible.simulation.world import Environment
 
 ETAS: dict[str, float | str] = {"paper": "paper", "1": 1.0}
 HORIZON = 2000

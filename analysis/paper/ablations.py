@@ -24,7 +24,7 @@ from bayes_feasible.analysis.paper.printed_adahedge import PrintedAdaHedge
 from bayes_feasible.analysis.paper.rule_sets import PAPER_ETA, RULES, TRUE_POSTERIOR
 from bayes_feasible.analysis.paper.runs import Experiment, Piece, Rules, cut, run
 from bayes_feasible.instances import end_of_optimism
-from bayes_feasible.rules.catalogue import BLFAIPS
+from bayes_feasible.rules.blfaips import BLFAIPS
 from bayes_feasible.simulation.simulate import simulate
 
 ALPHA = 0.1

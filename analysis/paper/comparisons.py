@@ -24,7 +24,8 @@ from bayes_feasible.analysis.paper.rule_sets import (
 from bayes_feasible.analysis.paper.runs import Data, Experiment, Part, Rules
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism, movielens, random_ball
-from bayes_feasible.rules.catalogue import BLFAIPS, PEPS
+from bayes_feasible.rules.blfaips import BLFAIPS
+from bayes_feasible.rules.peps import PEPS
 from bayes_feasible.simulation.simulate import Environment
 
 INSTANCES = 50  # that are averaged, of seeds 0, 1, ...

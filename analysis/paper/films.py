@@ -3,20 +3,15 @@
 import csv
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from bayes_feasible._check import Array
-from bayes_feasible.compiled import BORROWER, DOOR
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import FILMS
-from bayes_feasible.rules import choose
-from bayes_feasible.rules.base import Rule
-from bayes_feasible.rules.engine import learn
-from bayes_feasible.simulation.simulate import Environment
+from bayes_feasible.simulation.world import Environment, gaussian_world
 
 LEVELS = tuple(half / 2 for half in range(1, 11))  # 0.5, 1.0, ..., 5.0
 
@@ -39,102 +34,15 @@ class ResampledRatings(Environment):
     def __init__(
         self, instance: Instance, rewards: Any, costs: Any, *, score_noise: float = 1.0
     ) -> None:
-        super().__init__(instance, rewards, costs)
         number = len(instance.problem.arms)
-        ratings, counts = rating_tables()
-        self.shown = Shown(
-            ratings[:number], counts[:number], film_scores()[:number], float(score_noise)
+        table, entries = rating_tables()
+        world = gaussian_world(instance)._replace(
+            costs=film_scores()[:number, np.newaxis].copy(),
+            table=table[:number],
+            entries=entries[:number],
         )
-
-    def pull(self, arm: int) -> tuple[float, Array]:
-        """A rating and a score."""
-        ratings, counts, scores, noise = self.shown
-        rating = ratings[arm, int(self.reward_rng.random() * counts[arm])]
-        score = scores[arm] + noise * self.cost_rng.standard_normal()
-        return float(rating), np.array([score])
-
-    def play(self, rule: Rule, rounds: int) -> None:
-        """So many rounds of one of our own rules, compiled."""
-        LOOPS[type(rule)._step](
-            rule._options, rule._geometry, rule._state, rule._work, rule._rng,
-            self.shown, self.reward_rng, self.cost_rng, rounds,
-        )  # fmt: skip
-        self.pulls[:] = rule._state.pulls
-
-
-class Shown(NamedTuple):
-    """What pulls of films show."""
-
-    ratings: Array  # (film, rating), rows filled up with nan
-    counts: NDArray[np.int64]  # (film,), ratings of each
-    scores: Array  # (film,)
-    noise: float  # standard deviation of noise on the scores
-
-
-# A loop for each step, as in the package: one function that takes the step would be compiled anew
-# in every process, for Numba keeps no functions on the disk that hold others.
-
-
-@njit(**BORROWER)
-def show(geo, state, work, shown, reward_rng, cost_rng, arm, seen):
-    """Pull a film and learn from it."""
-    rating = shown.ratings[arm, int(reward_rng.random() * shown.counts[arm])]
-    seen[0] = shown.scores[arm] + shown.noise * cost_rng.standard_normal()
-    learn(geo, state, work, arm, rating, seen)
-
-
-@njit(**DOOR)
-def run_game(options, geo, state, work, rng, shown, reward_rng, cost_rng, rounds):
-    """So many rounds of rules that step as `choose_game` does."""
-    seen = np.empty(1)
-    for _ in range(rounds):
-        arm = choose.choose_game(options, geo, state, work, rng)
-        show(geo, state, work, shown, reward_rng, cost_rng, arm, seen)
-
-
-@njit(**DOOR)
-def run_thompson(options, geo, state, work, rng, shown, reward_rng, cost_rng, rounds):
-    """So many rounds of rules that step as `choose_thompson` does."""
-    seen = np.empty(1)
-    for _ in range(rounds):
-        arm = choose.choose_thompson(options, geo, state, work, rng)
-        show(geo, state, work, shown, reward_rng, cost_rng, arm, seen)
-
-
-@njit(**DOOR)
-def run_top_two(options, geo, state, work, rng, shown, reward_rng, cost_rng, rounds):
-    """So many rounds of rules that step as `choose_top_two` does."""
-    seen = np.empty(1)
-    for _ in range(rounds):
-        arm = choose.choose_top_two(options, geo, state, work, rng)
-        show(geo, state, work, shown, reward_rng, cost_rng, arm, seen)
-
-
-@njit(**DOOR)
-def run_fixed(options, geo, state, work, rng, shown, reward_rng, cost_rng, rounds):
-    """So many rounds of rules that step as `choose_fixed` does."""
-    seen = np.empty(1)
-    for _ in range(rounds):
-        arm = choose.choose_fixed(options, geo, state, work, rng)
-        show(geo, state, work, shown, reward_rng, cost_rng, arm, seen)
-
-
-@njit(**DOOR)
-def run_best_response(options, geo, state, work, rng, shown, reward_rng, cost_rng, rounds):
-    """So many rounds of rules that step as `choose_best_response` does."""
-    seen = np.empty(1)
-    for _ in range(rounds):
-        arm = choose.choose_best_response(options, geo, state, work, rng)
-        show(geo, state, work, shown, reward_rng, cost_rng, arm, seen)
-
-
-LOOPS: dict[Any, Any] = {
-    choose.ask_game: run_game,
-    choose.ask_thompson: run_thompson,
-    choose.ask_top_two: run_top_two,
-    choose.ask_fixed: run_fixed,
-    choose.ask_best_response: run_best_response,
-}
+        world.noise[1:] = score_noise
+        super().__init__(instance, rewards, costs, world)
 
 
 @cache

@@ -7,16 +7,39 @@ then starts from the mixture, which gives every arm of the design a weight again
 """
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from bayes_feasible._check import Array
 from bayes_feasible.compiled import BORROWER, BORROWING_DOOR, DOOR
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
-from bayes_feasible.rules.catalogue import BLFAIPS
-from bayes_feasible.rules.choose import Options, choose_game, pull
+from bayes_feasible.rules.blfaips import BLFAIPS, play_game
+from bayes_feasible.rules.hedge import Learner
+from bayes_feasible.simulation.world import pull
+
+
+class Options(NamedTuple):
+    """What a round depends on."""
+
+    scale: float  # of the posterior covariance: 1 / eta
+    exploration: float  # round t explores with probability t^-exploration
+    overwrite: int  # 1 updates the mixture that was sampled from instead of the weights
+
+
+class Memory(NamedTuple):
+    """A `Learner` by whose weights arms are drawn, and the printed update of them.
+
+    The rule's own AdaHedge runs along unused.
+    """
+
+    losses: Array
+    weights: Array
+    gap: Array
+    printed: Array  # (arm,): weights
+    printed_gap: Array  # (1,)
 
 
 @njit(**BORROWING_DOOR)
@@ -42,34 +65,33 @@ def printed_update(weights, loss, gap):
 
 
 @njit(**BORROWER)
-def choose_printed(options, geo, state, work, rng):
-    """A round of BLFAIPS; then its weights are replaced by the printed ones, kept in the plan.
-
-    The rule's own AdaHedge runs along unused; the printed gap is kept in the first lag.
-    """
-    arm = choose_game(options, geo, state, work, rng)
-    if options.information == 1:
-        explore = float(state.clock[0]) ** -options.exploration
-        for i in range(state.plan.size):
-            state.plan[i] = (1.0 - explore) * state.plan[i] + explore * geo.design[i]
-    state.lag[0] = printed_update(state.plan, work.loss, state.lag[0])
-    for i in range(state.plan.size):
-        state.weights[i] = state.plan[i]
+def choose(options, memory, geo, state, work, rng):
+    """A round of BLFAIPS; then its weights are replaced by the printed ones."""
+    state.clock[0] += 1
+    explore = float(state.clock[0]) ** -options.exploration
+    arm = play_game(options.scale, explore, 0.0, memory, geo, state, work, rng)
+    printed = memory.printed
+    if options.overwrite == 1:
+        for i in range(printed.size):
+            printed[i] = (1.0 - explore) * printed[i] + explore * geo.design[i]
+    memory.printed_gap[0] = printed_update(printed, work.loss, memory.printed_gap[0])
+    for i in range(printed.size):
+        memory.weights[i] = printed[i]
     return arm
 
 
 @njit(**DOOR)
-def ask_printed(options, geo, state, work, rng):
+def ask(options, memory, geo, state, work, rng):
     """One step."""
-    return choose_printed(options, geo, state, work, rng)
+    return choose(options, memory, geo, state, work, rng)
 
 
 @njit(**DOOR)
-def run_printed(options, geo, state, work, rng, world, reward_rng, cost_rng, rounds):
+def run(options, memory, geo, state, work, rng, world, reward_rng, cost_rng, rounds):
     """So many rounds; returns how many."""
     seen = np.empty(world.costs.shape[1])
     for _ in range(rounds):
-        arm = choose_printed(options, geo, state, work, rng)
+        arm = choose(options, memory, geo, state, work, rng)
         pull(geo, state, work, world, reward_rng, cost_rng, arm, seen)
     return rounds
 
@@ -86,8 +108,8 @@ class PrintedAdaHedge(BLFAIPS):
     """
 
     settings: ClassVar[tuple[str, ...]] = (*BLFAIPS.settings, "overwrite")
-    _step = staticmethod(ask_printed)
-    _loop = staticmethod(run_printed)
+    _ask = staticmethod(ask)
+    _run = staticmethod(run)
 
     def __init__(
         self, problem: Problem | Instance, seed: Any = 0, *, overwrite: bool = False, **options: Any
@@ -95,6 +117,10 @@ class PrintedAdaHedge(BLFAIPS):
         self.overwrite = bool(overwrite)
         super().__init__(problem, seed, **options)
 
-    def _configure(self, problem: Problem | Instance) -> Options:
-        self._state.plan[:] = self._state.weights
-        return super()._configure(problem)._replace(information=int(self.overwrite))
+    def _configure(self, problem: Problem | Instance) -> Any:
+        scale, exploration = super()._configure(problem)
+        return Options(scale, exploration, int(self.overwrite))
+
+    def _remember(self) -> Any:
+        learner: Learner = super()._remember()
+        return Memory(*learner, learner.weights.copy(), np.zeros(1))

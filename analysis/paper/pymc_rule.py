@@ -11,7 +11,7 @@ from bayes_feasible.models import alternative, linear_gaussian, set_alternative,
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 from bayes_feasible.rules.adahedge import AdaHedge
-from bayes_feasible.rules.catalogue import BLFAIPS
+from bayes_feasible.rules.blfaips import BLFAIPS
 
 PARAMETERS = ("theta_reward", "theta_cost")
 BEYOND = 1.01  # of the way to the nearest alternative: just inside the set

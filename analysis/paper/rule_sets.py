@@ -3,16 +3,12 @@
 from collections.abc import Callable
 from functools import partial
 
+from bayes_feasible.rules.allocation import GOptimal, Oracle, Uniform
 from bayes_feasible.rules.base import Rule
-from bayes_feasible.rules.catalogue import (
-    BLFAIPS,
-    BestResponse,
-    GOptimal,
-    LinearThompson,
-    Oracle,
-    TopTwo,
-    Uniform,
-)
+from bayes_feasible.rules.best_response import BestResponse
+from bayes_feasible.rules.blfaips import BLFAIPS
+from bayes_feasible.rules.thompson import LinearThompson
+from bayes_feasible.rules.top_two import TopTwo
 
 PAPER_ETA, TRUE_POSTERIOR = "BLFAIPS", "BLFAIPS (η = 1)"
 HEROES = (PAPER_ETA, TRUE_POSTERIOR)

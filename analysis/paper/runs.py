@@ -27,10 +27,10 @@ from bayes_feasible.files.documents import to_document
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.rate import optimal_rate, smallest_exponents
 from bayes_feasible.rules.base import Rule
-from bayes_feasible.rules.choose import recommend_drawn
+from bayes_feasible.rules.draws import recommend_drawn
 from bayes_feasible.rules.engine import mean_best
 from bayes_feasible.simulation import pool, streams
-from bayes_feasible.simulation.simulate import Environment
+from bayes_feasible.simulation.world import Environment
 
 DRAWS = 16  # posterior draws at a checkpoint: the paper's recommendation, so often
 BLOCK = 10  # replicates in one task

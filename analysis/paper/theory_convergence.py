@@ -25,9 +25,9 @@ from bayes_feasible.analysis.paper.theory_rate import parameters, separation
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism
 from bayes_feasible.rate.rate import optimal_rate
-from bayes_feasible.rules.catalogue import BLFAIPS
+from bayes_feasible.rules.blfaips import BLFAIPS
 from bayes_feasible.simulation import streams
-from bayes_feasible.simulation.simulate import Environment
+from bayes_feasible.simulation.world import Environment
 
 TIMES = (2000, 10_000, 100_000, 1_000_000, 10_000_000)
 

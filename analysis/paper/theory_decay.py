@@ -23,7 +23,7 @@ from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism
 from bayes_feasible.rate.designs import g_optimal
 from bayes_feasible.rate.rate import optimal_rate
-from bayes_feasible.rules.catalogue import FixedAllocation
+from bayes_feasible.rules.allocation import FixedAllocation
 from bayes_feasible.simulation.simulate import simulate
 
 TIMES = (1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)

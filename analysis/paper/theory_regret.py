@@ -32,7 +32,7 @@ from bayes_feasible.instances import end_of_optimism
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.rate.rate import optimal_rate
 from bayes_feasible.rules.adahedge import AdaHedge
-from bayes_feasible.rules.catalogue import BLFAIPS
+from bayes_feasible.rules.blfaips import BLFAIPS
 
 TERMS = ("F1", "F2", "F3", "F4", "F5", "F6")
 FACTORS = {"F21": (4, 8), "F4": (2, 2)}  # of Azuma's bound, and under the root of the printed one

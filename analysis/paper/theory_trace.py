@@ -17,13 +17,14 @@ import xarray as xr
 from numba import njit
 
 from bayes_feasible._check import Array
-from bayes_feasible._draws import block_noise
 from bayes_feasible.analysis.paper.theory_rate import parameters
 from bayes_feasible.instance import Instance
-from bayes_feasible.rules.catalogue import BLFAIPS
-from bayes_feasible.rules.choose import World, drawn_loss, hedge, leader_or_random, pick
-from bayes_feasible.rules.engine import NOBODY, draw_alternative, inner, learn
+from bayes_feasible.rules.blfaips import BLFAIPS, drawn_loss
+from bayes_feasible.rules.draws import draw_alternative
+from bayes_feasible.rules.engine import NOBODY, inner, leader_or_random, learn, pick
+from bayes_feasible.rules.hedge import learn_loss
 from bayes_feasible.simulation import streams
+from bayes_feasible.simulation.world import draw_outcomes, gaussian_world
 
 # Sums over rounds, by arm: what the draw of the rule would gain, what a draw gains on average,
 # the same about the truth instead of the posterior mean, and given that the true best is not best.
@@ -52,8 +53,8 @@ def _add_expected(geo, state, work, rng, leader, scale, draws, truth, gains, abo
 
 
 @njit(cache=True, error_model="numpy")
-def _watch(options, geo, state, work, rng, world, reward_rng, cost_rng, extra_rng, best, truth,
-           draws, times, pulled, shown, by_arm, scalars):  # fmt: skip
+def _watch(options, learner, geo, state, work, rng, world, reward_rng, cost_rng, extra_rng, best,
+           truth, draws, times, pulled, shown, by_arm, scalars):  # fmt: skip
     """Play the rounds up to the last of `times` and write down what happens."""
     arms = len(geo.arms)
     seen = np.empty(world.costs.shape[1])
@@ -77,13 +78,13 @@ def _watch(options, geo, state, work, rng, world, reward_rng, cost_rng, extra_rn
             _add_expected(geo, state, work, extra_rng, best, options.scale, draws, truth,
                           given, unused)  # fmt: skip
         event = draw_alternative(geo, state, work, rng, leader, options.scale)
-        arm = pick(geo.design if rng.random() < explore else state.weights, 1.0, rng)
+        arm = pick(geo.design if rng.random() < explore else learner.weights, 1.0, rng)
         mean, square = 0.0, 0.0
         work.loss[:] = 0.0
         if event != NOBODY:
             drawn_loss(geo.arms, work.draw, work.loss)
         for x in range(arms):
-            own[x] = state.weights[x]
+            own[x] = learner.weights[x]
             mixed[x] = (1.0 - explore) * own[x] + explore * geo.design[x]
             gain = -work.loss[x]
             sums[DRAWN, x] += gain
@@ -103,12 +104,11 @@ def _watch(options, geo, state, work, rng, world, reward_rng, cost_rng, extra_rn
             totals[7] = t + 1.0
         totals[8] += max(square - mean * mean, 0.0)
         if event != NOBODY:
-            hedge(options.rate, state.losses, state.weights, state.gap, work.loss)
-        reward = world.rewards[arm] + world.noise[0] * reward_rng.standard_normal()
-        for j in range(seen.size):
-            seen[j] = world.costs[arm, j] + world.noise[1 + j] * cost_rng.standard_normal()
-            shown[t, 1 + j] = seen[j]
+            learn_loss(0.0, learner, work.loss)
+        reward = draw_outcomes(world, reward_rng, cost_rng, arm, seen)
         pulled[t], shown[t, 0] = arm, reward
+        for j in range(seen.size):
+            shown[t, 1 + j] = seen[j]
         learn(geo, state, work, arm, reward, seen)
         if t + 1 == times[checkpoint]:
             by_arm[checkpoint] = sums
@@ -135,10 +135,6 @@ def watch(
     geo = rule._geometry
     theta = parameters(instance)
     truth = theta[geo.columns] @ problem.basis / geo.noise[:, np.newaxis]
-    means = problem.arms @ theta.T
-    world = World(
-        np.ascontiguousarray(means[:, 0]), np.ascontiguousarray(means[:, 1:]), block_noise(problem)
-    )
     times = np.asarray(times, dtype=np.int64)
     pulled = np.empty(times[-1], dtype=np.int64)
     shown = np.empty((times[-1], len(theta)))
@@ -146,7 +142,8 @@ def watch(
     scalars = np.empty((times.size, len(SCALARS)))
     play: Callable[..., None] = _watch
     play(
-        rule._options, geo, rule._state, rule._work, rule._rng, world,
+        rule._options, rule._memory, geo, rule._state, rule._work, rule._rng,
+        gaussian_world(instance),
         *map(np.random.default_rng, (noise, costs, extra)), instance.best,
         np.ascontiguousarray(truth), draws, times, pulled, shown, by_arm, scalars,
     )  # fmt: skip

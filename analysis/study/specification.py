@@ -51,7 +51,7 @@ from bayes_feasible.files.documents import _strict, build, from_document, to_doc
 from bayes_feasible.files.problems import load
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.rate import optimal_rate
-from bayes_feasible.rules.catalogue import RULES
+from bayes_feasible.rules import RULES
 from bayes_feasible.simulation.simulate import LONGEST, MOST_REPLICATES, _start, _times
 
 REQUIRED = ("instance", "rules", "horizon", "replicates")

@@ -33,7 +33,8 @@ from bayes_feasible.files.lock import locked_folder
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.simulation import pool, streams
 from bayes_feasible.simulation.pool import Unfinished
-from bayes_feasible.simulation.simulate import Environment, Replicate, _dataset, _replicate, _start
+from bayes_feasible.simulation.simulate import Replicate, _dataset, _replicate, _start
+from bayes_feasible.simulation.world import Environment
 
 TIMINGS = ("seconds", "compile_seconds", "ess_per_second")  # of samplers, never twice the same
 VERDICT_CODE = (

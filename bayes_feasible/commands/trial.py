@@ -71,6 +71,10 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         parser.set_defaults(run=run)
 
 
+class _Table(str):
+    """Text that a program may read."""
+
+
 def run(options: argparse.Namespace) -> None:
     """Take one step; warnings go to the standard error."""
     with warnings.catch_warnings(record=True) as caught:
@@ -82,6 +86,8 @@ def run(options: argparse.Namespace) -> None:
                 print(f"bayes-feasible trial: {output.visible(message)}", file=sys.stderr)
     if options.json:
         output.show_json(fields)
+    elif isinstance(text, _Table):
+        output.show_file(text)
     else:
         output.show(text)
 
@@ -332,6 +338,11 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="write this file instead of printing"
     )
+    parser.add_argument(
+        "--spreadsheet",
+        action="store_true",
+        help="put an apostrophe before names that a spreadsheet would take for formulas",
+    )
 
 
 def _export(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
@@ -339,10 +350,10 @@ def _export(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
     from bayes_feasible.files.pulls import write_pulls
 
     trial = _open(options)
-    table = write_pulls(trial.history)
+    table = write_pulls(trial.history, spreadsheet=options.spreadsheet)
     fields: dict[str, Any] = {"trial": trial.path, "pulls": len(trial.history)}
     if options.out is None:
-        return fields | {"csv": table}, table
+        return fields | {"csv": table}, _Table(table)
     output.keep(options.trial, options.out)
     with replaced(options.out) as new:
         new.write_text(table, encoding="utf-8")

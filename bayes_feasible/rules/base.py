@@ -1,34 +1,39 @@
 """What all sampling rules share: asking, telling, recommending, saving.
 
-A rule is a compiled step, options, and a state of plain arrays. `ask` names an arm, `tell` takes
-in what a pull showed, `recommend` answers.
+A rule is a compiled step, options, a state of plain arrays, and a memory of its own where it needs
+one. `ask` names an arm, `tell` takes in what a pull showed, `recommend` answers.
 """
 
 import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible._interrupt import undisturbed
+from bayes_feasible.compiled import announce
 from bayes_feasible.files.atomic import replaced
 from bayes_feasible.files.documents import build, from_document, to_document
 from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 from bayes_feasible.recommendation import METHODS, Recommendation, most_probable, recommend
-from bayes_feasible.rules import choose, engine
-from bayes_feasible.rules.choose import Options
+from bayes_feasible.rules import RULES, engine
+from bayes_feasible.rules.draws import recommend_drawn
+from bayes_feasible.rules.hedge import Learner
 
 KEPT = ("lower", "means", "candidate_means", "variances")  # of a state: follow from the rest
 ROUNDING = 1e-3  # of them, at the very most: beyond it they were not computed from the rest
+COMPILATION = 15  # seconds that the rounds of a rule usually take to compile
 LONGEST = 1e60  # arm or candidate: the fourth power of its length, summed over rounds, is a number
 
 
@@ -66,8 +71,8 @@ class Rule(ABC):
     """
 
     settings: ClassVar[tuple[str, ...]] = ()
-    _step: ClassVar[Callable[..., int]]  # the compiled step, and the loop around it
-    _loop: ClassVar[Callable[..., int]]
+    _ask: ClassVar[Any]  # the compiled step, and the loop around it
+    _run: ClassVar[Any]
 
     def __init__(
         self, problem: Problem | Instance, seed: Any = 0, *, recommendation: str = "mean"
@@ -87,10 +92,24 @@ class Rule(ABC):
         self._state = engine.initial_state(self.problem, self._geometry)
         self._work = engine.scratch(self._geometry)
         self._options = self._configure(problem)
+        self._memory = self._remember()
 
     @abstractmethod
-    def _configure(self, problem: Problem | Instance) -> Options:
-        """Options of the compiled step; may prepare the state."""
+    def _configure(self, problem: Problem | Instance) -> Any:
+        """Options of the compiled step: a NamedTuple of numbers and arrays."""
+
+    def _remember(self) -> Any:
+        """What the rule remembers beside the pulls: a NamedTuple of arrays that change in place."""
+        return ()
+
+    def _check_memory(self) -> None:  # noqa: B027 (many rules have none)
+        """Refuse a memory from a file that no rounds could have led to."""
+
+    def _resume(self, settings: Mapping[str, Any]) -> None:  # noqa: B027 (most rules need nothing)
+        """Take over of another rule's settings what they would not make again to the bit."""
+
+    def _plan(self) -> None:  # noqa: B027 (most rules need none)
+        """Solve for the allocation to follow, if that is due before the next round."""
 
     def ask(self, n: int | None = None) -> Any:
         """The arm to pull next; or an array of `n` arms to pull before the next `tell`.
@@ -108,15 +127,12 @@ class Rule(ABC):
 
     def _next(self) -> int:
         self._plan()
-        step = type(self)._step
-        with undisturbed():
-            return int(step(self._options, self._geometry, self._state, self._work, self._rng))
-
-    def _plan(self) -> None:  # noqa: B027 (most rules need none)
-        """Solve for the allocation to follow, if that is due before the next round."""
-
-    def _resumed(self) -> None:  # noqa: B027 (most rules need none)
-        """What is left to do after the state was read from a file."""
+        step = type(self)._ask
+        with announce_first(step, self), undisturbed():
+            arm = step(
+                self._options, self._memory, self._geometry, self._state, self._work, self._rng
+            )
+        return int(arm)
 
     def tell(self, arm: Any, reward: Any, cost: Any = None) -> None:
         """Take in what pulls showed: late, in any order, whether asked for or not.
@@ -137,9 +153,42 @@ class Rule(ABC):
         >>> rule.posterior.pulls
         3
         """
-        arms, rewards, costs = _check.pulls(self.problem, arm, reward, cost)
+        self._learn(*_check.pulls(self.problem, arm, reward, cost))
+
+    def _learn(self, arms: NDArray[np.int64], rewards: Array, costs: Array) -> None:
         for i in range(arms.size):
             engine.learn(self._geometry, self._state, self._work, arms[i], rewards[i], costs[i])
+
+    def replay(self, steps: Iterable[int | tuple[Any, Any, Any]]) -> list[NDArray[np.int64]]:
+        """Take recorded steps again, without the checks that they passed when they were recorded.
+
+        Parameters
+        ----------
+        steps : iterable
+            In their order: for an `ask` the number of arms that were asked for; for a `tell` the
+            arms' indices, the rewards, and the costs (pull, constraint).
+
+        Returns
+        -------
+        list of arrays
+            The arms of each `ask`, the same as when they were recorded.
+
+        Examples
+        --------
+        >>> import bayes_feasible as bf
+        >>> rule = bf.Uniform(bf.Problem([[1, 0], [0, 1]]), seed=0)
+        >>> rule.replay([2, ([0, 1], [1.3, 0.2], [[], []]), 1])
+        [array([1, 0]), array([1])]
+        """
+        constraints, asked = self.problem.thresholds.size, []
+        for step in steps:
+            if isinstance(step, int):
+                asked.append(np.array([self._next() for _ in range(step)]))
+                continue
+            arms, rewards, costs = step
+            table = np.array(costs, dtype=float).reshape(len(arms), constraints)
+            self._learn(np.array(arms, dtype=np.int64), np.array(rewards, dtype=float), table)
+        return asked
 
     @property
     def posterior(self) -> Posterior:
@@ -177,7 +226,7 @@ class Rule(ABC):
             return int(engine.mean_best(self._state.candidate_means, self._geometry.thresholds))
         if self.recommendation == "draw":
             with undisturbed():
-                drawn = choose.recommend_drawn(
+                drawn = recommend_drawn(
                     self._geometry, self._state, self._work, self._recommend_rng
                 )
             return int(drawn)
@@ -199,24 +248,17 @@ class Rule(ABC):
         >>> again.ask(20).tolist() == rule.ask(20).tolist()
         True
         """
-        from bayes_feasible.rules.catalogue import RULES
-
         if RULES.get(type(self).__name__) is not type(self):
             raise ValueError(
                 f"{type(self).__name__} cannot be saved: `load` would not find a class of your own"
             )
-        document = {
-            "rule": type(self).__name__,
-            "recommendation": self.recommendation,
-            "settings": {name: getattr(self, name) for name in self.settings},
-            "problem": to_document(self.problem, strict=True),
-            "generators": [g.bit_generator.state for g in (self._rng, self._recommend_rng)],
-            "state": {name: array.tolist() for name, array in self._state._asdict().items()},
-        }
-        document["checksum"] = _checksum(document)
-        text = json.dumps(document, indent=1, allow_nan=False)
+        text = json.dumps(rule_document(self), indent=1, allow_nan=False)
         with replaced(path) as new:
             new.write_text(text, encoding="utf-8")
+
+    def _arrays(self) -> dict[str, Array]:
+        """Everything that is remembered, by name."""
+        return self._state._asdict() | (self._memory._asdict() if self._memory else {})
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Rule":
@@ -232,10 +274,7 @@ class Rule(ABC):
         Uniform(0 asked, 0 told, allocation_followed=[0.5, 0.5])
         """
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
-            if document.pop("checksum") != _checksum(document):
-                raise ValueError("the checksum does not agree: the file was changed")
-            return _restore(document)
+            return rule_from_document(json.loads(Path(path).read_text(encoding="utf-8")))
         except FILE_ERRORS as error:
             raise ValueError(f"{path}: not a rule that was saved ({error!r})") from error
 
@@ -261,6 +300,13 @@ def _checksum(document: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def announce_first(function: Any, rule: Rule) -> AbstractContextManager[None]:
+    """Say what takes so long if this function of a rule's must be compiled."""
+    if function.signatures:
+        return nullcontext()
+    return announce(f"rounds of {type(rule).__name__}", COMPILATION)
+
+
 def options_of(kind: type[Rule], settings: Mapping[str, Any]) -> dict[str, Any]:
     """A rule's settings as options of its class, which may take an allocation or have its own."""
     options = dict(settings)
@@ -270,62 +316,98 @@ def options_of(kind: type[Rule], settings: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _restore(document: dict[str, Any]) -> Rule:
-    from bayes_feasible.rules.catalogue import RULES
+def rule_document(rule: Rule) -> dict[str, Any]:
+    """All there is to a rule, as a document for JSON."""
+    document = {
+        "rule": type(rule).__name__,
+        "recommendation": rule.recommendation,
+        "settings": {name: getattr(rule, name) for name in rule.settings},
+        "problem": to_document(rule.problem, strict=True),
+        "generators": [g.bit_generator.state for g in (rule._rng, rule._recommend_rng)],
+        "state": {name: array.tolist() for name, array in rule._arrays().items()},
+    }
+    return document | {"checksum": _checksum(document)}
 
+
+def rule_from_document(document: dict[str, Any]) -> Rule:
+    """The rule again; any of `FILE_ERRORS` if that is no such document."""
+    if document.pop("checksum") != _checksum(document):
+        raise ValueError("the checksum does not agree: the file was changed")
     kind = RULES[document["rule"]]
-    problem = build(from_document(document["problem"]))
-    options = options_of(kind, document["settings"])
-    rule = kind(problem, recommendation=document["recommendation"], **options)
+    problem, method = build(from_document(document["problem"])), document["recommendation"]
+    rule = kind(problem, recommendation=method, **options_of(kind, document["settings"]))
+    rule._resume(document["settings"])
     for generator, state in zip(
         (rule._rng, rule._recommend_rng), document["generators"], strict=True
     ):
         generator.bit_generator.state = state
-    for name, array in rule._state._asdict().items():
-        saved = np.array(document["state"][name], dtype=float)
-        if saved.shape != array.shape and saved.size:
-            raise ValueError(f"{name}: expected shape {array.shape}, got {saved.shape}")
-        if not np.all(np.isfinite(saved)):
-            raise ValueError(f"{name}: expected finite numbers")
-        with np.errstate(invalid="ignore"):  # beyond the largest integer: told below
-            array[...] = saved.reshape(array.shape)
-        if np.any(array != saved.reshape(array.shape)):
-            raise ValueError(f"{name}: expected whole numbers")
-    rule._resumed()
+    for name, array in rule._arrays().items():
+        _fill(name, array, document["state"][name])
     _check_state(rule)
+    rule._check_memory()
     return rule
+
+
+def _fill(name: str, array: Array, numbers: Any) -> None:
+    """Write numbers from a file into an array."""
+    saved = np.array(numbers, dtype=float)
+    if saved.shape != array.shape and saved.size:
+        raise ValueError(f"{name}: expected shape {array.shape}, got {saved.shape}")
+    if not np.all(np.isfinite(saved)):
+        raise ValueError(f"{name}: expected finite numbers")
+    with np.errstate(invalid="ignore"):  # beyond the largest integer: told below
+        array[...] = saved.reshape(array.shape)
+    if np.any(array != saved.reshape(array.shape)):
+        raise ValueError(f"{name}: expected whole numbers")
+
+
+def check_shares(name: str, shares: Array) -> None:
+    """Refuse what are no shares."""
+    if shares.min() < 0 or abs(shares.sum() - 1) > 1e-9:
+        raise ValueError(f"{name}: expected shares with sum 1, got {shares}")
+
+
+def check_learner(learner: Learner) -> None:
+    """Refuse a max-learner that no losses could have led to."""
+    check_shares("weights", learner.weights)
+    if learner.gap[0] < 0:
+        raise ValueError(f"gap: expected no negative number, got {learner.gap[0]}")
 
 
 def _check_state(rule: Rule) -> None:
     """Refuse a state that no pulls could have led to."""
-    state, geometry = rule._state, rule._geometry
-    for name in ("weights", "plan"):
-        shares = getattr(state, name)
-        if shares.min() < 0 or abs(shares.sum() - 1) > 1e-9:
-            raise ValueError(f"{name}: expected shares with sum 1")
-    never_negative = (
-        state.counts, state.pulls - state.counts, state.clock, state.gap, state.variances,
-    )  # fmt: skip
-    if min(map(np.min, never_negative)) < 0:
-        raise ValueError("counts, pulls, clock, gap and variances: expected no negative number")
-    if state.clock[2] > state.clock[0] or state.clock[1] != state.pulls.sum():
-        raise ValueError("clock: it does not go with the pulls")
+    state = rule._state
+    for name in ("counts", "clock", "variances"):
+        if (least := getattr(state, name).min()) < 0:
+            raise ValueError(f"{name}: expected no negative number, got {least}")
+    if np.any(state.pulls < state.counts):
+        raise ValueError("pulls: expected at least as many as counts")
+    if state.clock[1] != state.pulls.sum():
+        raise ValueError(f"clock: expected {state.pulls.sum()} pulls, got {state.clock[1]}")
     Posterior.from_sums(rule.problem, state.counts, state.sums[:, 0], state.sums[:, 1:])
+    _check_kept(rule)
+
+
+def _check_kept(rule: Rule) -> None:
+    """Refuse what is kept for speed where it does not follow from the counts and sums."""
+    state, geometry = rule._state, rule._geometry
     fresh = state._replace(**{name: getattr(state, name).copy() for name in KEPT})
     engine.refresh(geometry, fresh, rule._work)
-    spread = geometry.noise[:, np.newaxis] * np.sqrt(fresh.variances)
+    root, found = np.sqrt(fresh.variances), np.sqrt(state.variances)
+    spread = geometry.noise[:, np.newaxis] * root
     of_mean, of_root = _rounding(rule)
-    off = [
-        np.abs(means - fresh.candidate_means)
-        > ROUNDING * (spread + np.abs(fresh.candidate_means)) + of_mean
-        for means in (state.candidate_means, state.means @ geometry.candidates.T)
-    ]
-    root = np.sqrt(fresh.variances)
-    off.append(np.abs(np.sqrt(state.variances) - root) > ROUNDING * root + of_root)
+    allowed = ROUNDING * (spread + np.abs(fresh.candidate_means)) + of_mean
+    seen = state.means @ geometry.candidates.T
     size = np.linalg.norm(fresh.lower, axis=1, keepdims=True)
-    off.append(np.abs(state.lower - fresh.lower) > ROUNDING * size)
-    if any(map(np.any, off)):
-        raise ValueError("lower, means and variances do not go with the counts and sums")
+    off = {
+        "candidate_means": np.abs(state.candidate_means - fresh.candidate_means) > allowed,
+        "means": np.abs(seen - fresh.candidate_means) > allowed,
+        "variances": np.abs(found - root) > ROUNDING * root + of_root,
+        "lower": np.abs(state.lower - fresh.lower) > ROUNDING * size,
+    }
+    for name, wrong in off.items():
+        if wrong.any():
+            raise ValueError(f"{name}: does not go with the counts and sums")
 
 
 def _rounding(rule: Rule) -> tuple[Array, Array]:

@@ -7,11 +7,26 @@ against the mix loss. While the gap is 0 the rate is infinite: uniform over the 
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from bayes_feasible._check import Array
 from bayes_feasible.compiled import BORROWER, BORROWING_DOOR, DOOR
+
+
+class Learner(NamedTuple):
+    """A max-learner: weights over arms that adapt to the losses they meet."""
+
+    losses: Array  # (arm,): cumulative
+    weights: Array  # (arm,)
+    gap: Array  # (1,): cumulative mixability gap
+
+
+def start_learner(arms: int) -> Learner:
+    """A learner that has seen nothing."""
+    return Learner(np.zeros(arms), np.full(arms, 1.0 / arms), np.zeros(1))
 
 
 @njit(**BORROWER, forceinline=True)
@@ -73,3 +88,14 @@ def adahedge(losses, weights, gap, loss):
         losses[i] += loss[i]
     weigh(losses, learning_rate(loss.size, gap), weights)
     return gap
+
+
+@njit(**BORROWER, forceinline=True)
+def learn_loss(rate, learner, loss):
+    """Take in one round's loss: by exponential weights of this rate, or by AdaHedge if it is 0."""
+    if rate > 0.0:
+        for i in range(loss.size):
+            learner.losses[i] += loss[i]
+        weigh(learner.losses, rate, learner.weights)
+    else:
+        learner.gap[0] = adahedge(learner.losses, learner.weights, learner.gap[0], loss)

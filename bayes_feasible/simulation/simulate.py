@@ -13,17 +13,14 @@ from numpy.typing import NDArray
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
-from bayes_feasible._draws import block_noise
-from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.alternative.feasible import some_feasible
 from bayes_feasible.files.documents import to_document
 from bayes_feasible.instance import Instance
-from bayes_feasible.posterior import Posterior
 from bayes_feasible.rate.rate import optimal_rate, smallest_exponents
 from bayes_feasible.rules.base import Rule
-from bayes_feasible.rules.choose import World
 from bayes_feasible.simulation import pool, streams
+from bayes_feasible.simulation.world import Environment
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -163,63 +160,10 @@ def _replicate(
         environment.play(rule, int(time) - now)
         now = int(time)
         recommended[i] = _recommended(rule, len(instance.problem.candidates))
-        posterior = rule.posterior if isinstance(rule, Rule) else environment.posterior
-        error = wrong.log_probability(posterior, error_rng, draws=ERROR_DRAWS)
+        error = wrong.log_probability(environment.posterior(rule), error_rng, draws=ERROR_DRAWS)
         log_error[i] = error.value
         pulls[i] = environment.pulls
     return Replicate(recommended, log_error, pulls)
-
-
-class Environment:
-    """The true arms, with noise of their own for rewards and for costs."""
-
-    def __init__(self, instance: Instance, rewards: Any, costs: Any) -> None:
-        problem = instance.problem
-        self.world = World(
-            problem.arms @ instance.theta_reward,
-            np.ascontiguousarray(problem.arms @ instance.theta_cost.T),
-            block_noise(problem),
-        )
-        self.reward_rng, self.cost_rng = map(np.random.default_rng, (rewards, costs))
-        self.pulls: NDArray[np.int64] = np.zeros(len(problem.arms), dtype=np.int64)
-        self.posterior = Posterior(problem)
-
-    def pull(self, arm: int) -> tuple[float, Array]:
-        """The reward and the costs of one pull."""
-        rewards, costs, noise = self.world
-        reward = rewards[arm] + noise[0] * self.reward_rng.standard_normal()
-        cost = np.array(
-            [
-                mean + spread * self.cost_rng.standard_normal()
-                for mean, spread in zip(costs[arm], noise[1:], strict=True)
-            ]
-        )
-        return reward, cost
-
-    def play(self, rule: Any, rounds: int) -> None:
-        """So many rounds: compiled for our own rules, one call a round for others."""
-        if _compiled(rule):
-            while rounds:
-                rule._plan()
-                with undisturbed():
-                    rounds -= type(rule)._loop(
-                        rule._options, rule._geometry, rule._state, rule._work, rule._rng,
-                        self.world, self.reward_rng, self.cost_rng, rounds,
-                    )  # fmt: skip
-            self.pulls[:] = rule._state.pulls
-            return
-        for _ in range(rounds):
-            arm = _check.index("ask()", rule.ask(), len(self.pulls), "arm")
-            reward, cost = self.pull(arm)
-            rule.tell(arm, reward, cost)
-            self.posterior.update(arm, reward, cost)
-            self.pulls[arm] += 1
-
-
-def _compiled(rule: Any) -> bool:
-    """Whether a rule is ours as it is, not a subclass that asks or tells in its own way."""
-    own = type(rule)
-    return isinstance(rule, Rule) and own.ask is Rule.ask and own.tell is Rule.tell
 
 
 def _start(name: str, factory: Any, instance: Instance, seed: Any) -> Any:

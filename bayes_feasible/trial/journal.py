@@ -6,8 +6,9 @@ over all that. A line that was edited, removed, added or moved is found and name
 guards against accidents, not against somebody who computes it anew; and lines cut off at the end
 leave no trace but a different `head`.)
 
-The one damage that a crash can do, a last line that was cut short, is repaired: that event was
-never acknowledged, and is dropped with a warning.
+The one damage that a crash can do, a last line that was cut short or never reached the disk (what
+a power cut leaves then are NULs), is repaired: that event was never acknowledged, and is dropped
+with a warning.
 """
 
 import contextlib
@@ -84,12 +85,11 @@ class Journal:
             create_file(journal.path, _line(1, first, _FIRST))
         return journal
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Read what is new, and keep writers out meanwhile."""
+    def read(self) -> None:
+        """Read what is new. Writers are kept out while it is read, not while it is checked."""
         with self._opened("rb", shared=True) as stream:
-            self._catch_up(stream, repair=False)
-            yield
+            new = self._unread(stream)
+        self._take(new)
 
     @contextmanager
     def writing(self) -> Iterator[Callable[[Event], Event]]:
@@ -99,7 +99,8 @@ class Journal:
         then. If it raises, the file is as it was before.
         """
         with self._opened("r+b", shared=False) as stream:
-            self._catch_up(stream, repair=True)
+            self._take(self._unread(stream))
+            self._repair(stream)
 
             def append(event: Event) -> Event:
                 line = _line(len(self.events) + 1, event, self.head)
@@ -146,14 +147,10 @@ class Journal:
         self._last = b""  # the last line that was read, without its line break
         self._end = -1  # where that line break belongs; the next line begins after it
 
-    def _catch_up(self, stream: IO[bytes], repair: bool) -> None:
+    def _take(self, new: bytes) -> None:
         """Take in the lines that were added since the last time."""
-        try:
-            new = self._unread(stream)
-        except OSError as error:
-            raise OSError(f"{self.path}: cannot be read ({error.strerror})") from error
         *lines, rest = new.split(b"\n")
-        if lines and not rest and _HOLE in lines[-1]:
+        if lines and not rest and (lines[-1].startswith(b"\0") or _HOLE in lines[-1]):
             rest = lines.pop()
         for line in lines:
             self._accept(line)
@@ -168,23 +165,29 @@ class Journal:
                 f"{self.path}: line {number} was cut short and is dropped: "
                 "the process that wrote it ended before it could report success"
             )
-        if repair and os.fstat(stream.fileno()).st_size != self._end + 1:
+
+    def _repair(self, stream: IO[bytes]) -> None:
+        """Cut off what was not written to its end."""
+        if os.fstat(stream.fileno()).st_size != self._end + 1:
             with _told_plainly(self.path):
                 stream.truncate(self._end)
                 _write(stream, self._end, b"\n")
 
     def _unread(self, stream: IO[bytes]) -> bytes:
         """What follows the last line that was read; all of it if that line is not there."""
-        if self.events:
-            stream.seek(self._end - len(self._last))
-            data = stream.read()
-            if data == self._last:
-                return b""
-            if data.startswith(self._last + b"\n"):
-                return data[len(self._last) + 1 :]
-            self._forget()
-        stream.seek(0)
-        return stream.read()
+        try:
+            if self.events:
+                stream.seek(self._end - len(self._last))
+                data = stream.read()
+                if data == self._last:
+                    return b""
+                if data.startswith(self._last + b"\n"):
+                    return data[len(self._last) + 1 :]
+                self._forget()
+            stream.seek(0)
+            return stream.read()
+        except OSError as error:
+            raise OSError(f"{self.path}: cannot be read ({error.strerror})") from error
 
     def _is_whole(self, line: bytes) -> bool:
         tail = _TAIL.fullmatch(line[-_TAIL_LENGTH:])

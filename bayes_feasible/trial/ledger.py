@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayes_feasible._check import Array
+from bayes_feasible._check import LARGEST_OUTCOME, Array
 from bayes_feasible.problem import Problem
 from bayes_feasible.trial.journal import Event
 
@@ -42,6 +42,7 @@ class Ledger:
         for event in events:
             if not self._makes_sense(event):
                 raise ValueError(f"event {event['n']} makes no sense in a trial of this problem")
+            _check_size(event)
             if event["event"] == "undo":
                 self.undone[event["of"]] = event["n"]
                 self._stands.remove(event["of"])
@@ -99,6 +100,18 @@ class Ledger:
             and len(event["costs"]) == len(arms)
             and all(_numbers(row, self._constraints) for row in event["costs"])
         )
+
+
+def _check_size(event: Event) -> None:
+    """Refuse what `tell` would have refused: sums of larger numbers could overflow."""
+    costs = (number for row in event.get("costs", ()) for number in row)
+    for name, numbers in (("rewards", event.get("rewards", ())), ("costs", costs)):
+        for number in numbers:
+            if abs(number) > LARGEST_OUTCOME:
+                raise ValueError(
+                    f"line {event['n']}: {name}: expected at most {LARGEST_OUTCOME:g}, "
+                    f"got {number:g}"
+                )
 
 
 def _numbers(value: Any, size: int) -> bool:

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,20 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_feasible import _check
-from bayes_feasible._check import unknown
 from bayes_feasible.files.documents import build, from_document, to_document
 from bayes_feasible.history import History
 from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
-from bayes_feasible.trial.journal import WAIT, Event, Journal, warn
+from bayes_feasible.trial.journal import WAIT, Event, Journal
 from bayes_feasible.trial.ledger import Ledger
+from bayes_feasible.trial.replay import Replay, make_rule
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from bayes_feasible.recommendation import Recommendation
-    from bayes_feasible.rules.base import Rule
     from bayes_feasible.trial.status import Status
 
 KIND = "trial of bayes-feasible"
@@ -74,9 +73,6 @@ class Trial:
         self._journal = Journal(path, KIND, wait)
         self._turn = threading.RLock()  # the threads of this process take turns too
         self._events: list[Event] | None = None
-        self._rule: Rule | None = None
-        self._replayed = 0  # events that the rule has seen
-        self._warned = False
         self._refresh()
 
     @classmethod
@@ -114,7 +110,7 @@ class Trial:
         """
         seed = _check.count("seed", seed, least=0)
         _check_recommendation(recommendation)
-        made = _make_rule(problem, rule, seed, settings)
+        made = make_rule(problem, rule, seed, settings)
         known = problem.problem if isinstance(problem, Instance) else problem
         header = {
             "problem": to_document(known, strict=True),
@@ -133,16 +129,27 @@ class Trial:
         ask at the same time pull two arms.
         """
         number = 1 if n is None else _check.count("n", n, most=_check.LARGEST_COUNT)
-        with self._writing() as append:
-            rule = self._replayed_rule()
-            try:
-                arms = rule.ask(number)
-                append({"event": "ask", "arms": arms.tolist()})
-            except BaseException:
-                self._rule = None  # it may be ahead of the journal
-                raise
-            self._replayed += 1
+        arms: NDArray[np.int64] | None = None
+        with self._turn:
+            while arms is None:  # once, unless others take an event back between the two steps
+                self._refresh()
+                self._replay.catch_up(self._journal.events, self._ledger)  # others may write now
+                with self._writing() as append:
+                    if self._replay.rule is not None:
+                        arms = self._ask(number, append)
+            self._replay.keep(self._journal.events)
         return int(arms[0]) if n is None else arms
+
+    def _ask(self, number: int, append: Callable[[Event], Event]) -> NDArray[np.int64]:
+        rule = self._replay.catch_up(self._journal.events, self._ledger)
+        try:
+            arms: NDArray[np.int64] = rule.ask(number)
+            append({"event": "ask", "arms": arms.tolist()})
+        except BaseException:
+            self._replay.forget()  # it may be ahead of the journal
+            raise
+        self._replay.seen += 1
+        return arms
 
     def tell(self, arm: Any, reward: Any, cost: Any = None) -> int:
         """Take in what pulls showed: late, in any order, whether asked for or not.
@@ -326,14 +333,16 @@ class Trial:
 
     @contextmanager
     def _writing(self) -> Iterator[Callable[[Event], Event]]:
-        with self._turn, self._journal.writing() as append:
-            self._take_in()
-            yield append
-            self._take_in()
+        with self._turn:
+            self._refresh()  # most of what is new, while others may still write
+            with self._journal.writing() as append:
+                self._take_in()
+                yield append
+                self._take_in()
 
     def _refresh(self) -> None:
-        with self._journal.reading():
-            self._take_in()
+        self._journal.read()
+        self._take_in()
 
     def _take_in(self) -> None:
         """Bring the state up to the journal, which others may have added to."""
@@ -342,10 +351,12 @@ class Trial:
             if self._events is not events:  # first time, or another file took its place
                 self._open(events[0])
                 self._ledger = Ledger(self.problem)
-                self._rule = None
+                self._replay = Replay(
+                    self._journal.path, self.problem, self.rule, self.seed, self.settings
+                )
                 self._known = 1
             if self._ledger.extend(events[self._known :]):
-                self._rule = None
+                self._replay.forget()
             self._events, self._known = events, len(events)
         except ValueError as error:
             self._events = None
@@ -362,31 +373,6 @@ class Trial:
             _check_recommendation(self.recommendation)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(f"line 1 is not the beginning of a trial ({error})") from error
-
-    def _replayed_rule(self) -> "Rule":
-        """The rule after all that stands."""
-        if self._rule is None:
-            self._rule = _remake_rule(self.problem, self.rule, self.seed, self.settings)
-            self._replayed = 0
-        for event in self._ledger.standing[self._replayed :]:
-            if event["event"] == "tell":
-                _learn(self._rule, event)
-            elif self._rule.ask(len(event["arms"])).tolist() != event["arms"]:
-                self._differs(event)
-        self._replayed = len(self._ledger.standing)
-        return self._rule
-
-    def _differs(self, ask: Event) -> None:
-        """Say that a replayed ask gave other arms, if no undo since then explains it."""
-        number = ask["n"]
-        if self._warned or any(of < number < by for of, by in self._ledger.undone.items()):
-            return
-        self._warned = True
-        warn(
-            f"{self.path}: event {number} asked for arms that this version or machine would not "
-            "have asked for. What was recorded stands; what is asked from here on is sound, but "
-            "not what an undisturbed session would have asked"
-        )
 
     def _history(self) -> History:
         return History(self.problem, *self._ledger.seen())
@@ -438,48 +424,3 @@ def _check_recommendation(method: Any) -> None:
 
     if method not in METHODS:
         raise ValueError(f"recommendation: expected one of {METHODS}, got {method!r}")
-
-
-def _make_rule(
-    problem: Problem | Instance, name: Any, seed: int, options: Mapping[str, Any]
-) -> "Rule":
-    from inspect import signature
-
-    kind = _kind(name)
-    known = [key for key in signature(kind).parameters if key not in ("problem", "seed")]
-    known.remove("recommendation")
-    for key in options:
-        if key not in known:
-            raise ValueError(f"{name}: {unknown('option', key, known)}")
-    return kind(problem, seed, **options)
-
-
-def _remake_rule(
-    problem: Problem | Instance, name: Any, seed: int, settings: Mapping[str, Any]
-) -> "Rule":
-    """A rule as it was made, from the settings that the trial has kept."""
-    from bayes_feasible.rules.base import options_of
-
-    rule = _make_rule(problem, name, seed, options_of(_kind(name), settings))
-    if "allocation_followed" in settings:
-        _check.allocation(rule.problem, settings["allocation_followed"])
-        rule._state.plan[:] = settings["allocation_followed"]  # not scaled to sum 1 once more
-        rule._resumed()
-    return rule
-
-
-def _kind(name: Any) -> "type[Rule]":
-    from bayes_feasible.rules.catalogue import RULES
-
-    if not isinstance(name, str) or name not in RULES:
-        raise ValueError(f"rule: {unknown('rule', str(name), list(RULES))}")
-    return RULES[name]
-
-
-def _learn(rule: "Rule", tell: Event) -> None:
-    """What `Rule.tell` does, less the checks: these passed when the event was written."""
-    from bayes_feasible.rules import engine
-
-    costs = np.array(tell["costs"], dtype=float).reshape(len(tell["arms"]), -1)
-    for arm, reward, row in zip(tell["arms"], tell["rewards"], costs, strict=True):
-        engine.learn(rule._geometry, rule._state, rule._work, arm, reward, row)

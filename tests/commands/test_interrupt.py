@@ -174,7 +174,7 @@ import contextlib, ctypes, signal, sys
 import numpy as np
 import bayes_feasible as bf
 from bayes_feasible.rules import base as guarded
-from bayes_feasible.simulation.simulate import Environment
+from bayes_feasible.simulation.world import Environment
 
 instance = bf.instances.end_of_optimism()
 arms, thresholds = instance.problem.arms, instance.problem.thresholds

@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import bayes_feasible as bf
-from bayes_feasible.rules import choose, engine
-from bayes_feasible.rules.engine import NOBODY, REFRESH, draw_alternative
+from bayes_feasible.rules import draws as drawing
+from bayes_feasible.rules import engine, selection
+from bayes_feasible.rules.engine import NOBODY, REFRESH
 
 FALSE_ALARM = 1e-5  # of each comparison of laws
 DRAWS = 20_000
@@ -26,10 +27,10 @@ def door(inner):
 
 
 bound_events, weigh_events, pick = map(
-    door, (engine.bound_events, engine.weigh_events, engine.pick)
+    door, (drawing.bound_events, drawing.weigh_events, engine.pick)
 )
 draw_one, nearest_event, separate = map(
-    door, (draw_alternative, choose.nearest_event, choose.separate)
+    door, (drawing.draw_alternative, selection.nearest_event, selection.separate)
 )
 
 
@@ -37,7 +38,7 @@ draw_one, nearest_event, separate = map(
 def draw_many(geometry, state, work, rng, leader, scale, draws, events):
     """Deviations from the means over the noise, and the events they come from."""
     for i in range(len(draws)):
-        events[i] = draw_alternative(geometry, state, work, rng, leader, scale)
+        events[i] = drawing.draw_alternative(geometry, state, work, rng, leader, scale)
         draws[i] = work.draw
 
 

@@ -16,7 +16,7 @@ import pytest
 from scipy import stats
 
 import bayes_feasible as bf
-from bayes_feasible.simulation.simulate import Environment
+from bayes_feasible.simulation.world import Environment
 
 PRECISION = 1e-8  # relative to the size of the posterior mean, and to the variances
 ARMS = np.array([[1.0, 0.0], [0.75, 0.5], [-0.25, 1.0], [0.9375, 0.34375]])  # exact in binary

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import replayed
 
 import bayes_feasible as bf
 from bayes_feasible.trial import journal
@@ -21,7 +22,7 @@ from bayes_feasible.trial.trial import Trial
 COMMAND = str(Path(sys.executable).with_name("bayes-feasible"))
 PROBLEM = bf.Problem([[1, 0], [0.6, 0.8], [0, 1]], thresholds=[0.5])
 PROCESSES = multiprocessing.get_context("forkserver")  # one that is killed takes nobody with it
-PROCESSES.set_forkserver_preload(["bayes_feasible.trial.trial", "bayes_feasible.rules.catalogue"])
+PROCESSES.set_forkserver_preload(["bayes_feasible.trial.trial", "bayes_feasible.rules.blfaips"])
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def path(tmp_path):
 def work(path, first, number, acknowledged, ready=None):
     """Ask and tell; the reward says who told what. Report each step once it is recorded."""
     trial = Trial(path, wait=60)
-    trial._replayed_rule()  # what takes long the first time
+    replayed(trial)  # what takes long the first time
     if ready is not None:
         ready.wait()
     for i in range(first, first + number):
@@ -66,7 +67,7 @@ def replays(path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         trial = Trial(path)
-        rule = trial._replayed_rule()
+        rule = replayed(trial)
     return trial, rule
 
 
@@ -119,16 +120,16 @@ def kill_at_random(path, kills, seed):
 def as_if_undisturbed(path):
     """The state is that of a rule that asked and was told the same without a break."""
     Trial(path).tell(0, -1.0, [0.0])  # repairs what the last kill may have left
-    trial, replayed = replays(path)
+    trial, again = replays(path)
     rule = bf.BLFAIPS(PROBLEM, seed=6)
     for event in trial.events[1:]:
         if event["event"] == "ask":
             assert rule.ask(len(event["arms"])).tolist() == event["arms"]
         else:
             rule.tell(event["arms"], event["rewards"], event["costs"])
-    for name, array in rule._state._asdict().items():
-        assert np.array_equal(array, getattr(replayed._state, name)), name
-    assert os.listdir(Path(path).parent) == [Path(path).name]
+    for name, array in rule._arrays().items():
+        assert np.array_equal(array, again._arrays()[name]), name
+    assert set(os.listdir(Path(path).parent)) <= {Path(path).name, f"{Path(path).name}.replayed"}
 
 
 @pytest.mark.filterwarnings("ignore:.*was cut short")

@@ -22,7 +22,6 @@ from bayes_feasible.analysis.paper import (
     claims,
     compare,
     experiments,
-    films,
     runs,
     theory,
 )
@@ -170,14 +169,6 @@ def test_a_task_that_fails_is_raised_and_the_others_are_kept(tmp_path):
     assert data.place.values.tolist() == [0, 1, 2]
 
 
-def asked(self, rule, rounds):
-    """The rounds of `ResampledRatings.play`, one call each."""
-    for _ in range(rounds):
-        arm = rule.ask()
-        rule.tell(arm, *self.pull(arm))
-    self.pulls[:] = rule._state.pulls
-
-
 # The whole report, in small
 
 SMALL = {
@@ -196,7 +187,6 @@ def small_report(tmp_path_factory):
     (folder / "parts").mkdir()
     rows = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(films.ResampledRatings, "play", asked)  # compiled rounds: tested above
         patch.setattr(ablations, "samplers", few_samplers)
         patch.setattr(experiments.style, "write", lambda figure, path: path.write_bytes(b"x"))
         for name, options in SMALL.items():

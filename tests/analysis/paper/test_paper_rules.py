@@ -202,19 +202,6 @@ def test_films_show_real_ratings_and_scores():
     assert have(scores, 8.3, 1.2) == (False, False)
 
 
-def test_the_compiled_rounds_are_those_of_ask_pull_and_tell():
-    instance = bf.instances.movielens(films=20)
-    for maker in (bf.Uniform, bf.LinearThompson):
-        rules = [maker(instance, seed=3) for _ in range(2)]
-        worlds = [films.ResampledRatings(instance, 4, 5) for _ in range(2)]
-        worlds[0].play(rules[0], 60)
-        for _ in range(60):
-            arm = rules[1].ask()
-            rules[1].tell(arm, *worlds[1].pull(arm))
-        assert_array_equal(worlds[0].pulls, rules[1]._state.pulls)
-        np.testing.assert_allclose(rules[0]._state.means, rules[1]._state.means, rtol=1e-12)
-
-
 # AdaHedge as printed
 
 
@@ -236,7 +223,7 @@ def test_the_rule_weighs_as_printed(instance, overwrite):
             mixed = least - np.log(raw.sum()) / rate
         gap += start @ loss - mixed
         before = raw / raw.sum()
-        np.testing.assert_allclose(rule._state.weights, before, rtol=1e-9, atol=1e-300)
+        np.testing.assert_allclose(rule._memory.weights, before, rtol=1e-9, atol=1e-300)
         reward, cost = instance.pull([arm], seed=arm)
         rule.tell(arm, reward[0], cost[0])
     assert (np.count_nonzero(before) > 1) == overwrite

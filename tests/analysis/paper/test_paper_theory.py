@@ -303,7 +303,7 @@ def test_trace_sums_round_by_round(ball):
     rule = bf.BLFAIPS(ball, own)
     drawn, own_gain, mixed_gain, wrong, largest, last = np.zeros(5), 0.0, 0.0, 0, 0.0, 0
     for t in range(rounds):
-        weights, best = rule._state.weights.copy(), rule.posterior.best()
+        weights, best = rule._memory.weights.copy(), rule.posterior.best()
         arm = rule.ask()
         assert arm == int(run.pulled[t])
         gain = np.sum((ball.problem.arms @ rule._work.draw.T) ** 2, axis=1)

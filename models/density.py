@@ -14,12 +14,13 @@ import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pymc import pytensorf
 from pymc.pytensorf import join_nonshared_inputs, reseed_rngs
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.random.type import RandomType
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.events import Events
-from bayes_feasible.models._interpreted import INTERPRETED, interpreted
+from bayes_feasible.models._interpreted import INTERPRETED, inline_operations, interpreted
 from bayes_feasible.models._kept import keep
 
 RADII = ("reward_radius", "cost_radius")
@@ -150,8 +151,9 @@ class Density:
 def _over_points(inputs: list[Any], *outputs: Any) -> Any:
     """A function of lists of points, run by NumPy."""
     many = [pt.matrix(i.name, shape=(None, i.type.shape[0])) for i in inputs]
-    results = []
-    for output in outputs:
+    results, graph = [], FunctionGraph(outputs=outputs, copy_inputs=False)
+    inline_operations.rewrite(graph)
+    for output in graph.outputs:
         result = vectorize_graph(output, dict(zip(inputs, many, strict=True)))
         # A constant is the same at every point, and vectorisation leaves it alone.
         shape = many[0].shape[:1] if output.ndim == 0 else many[0].shape

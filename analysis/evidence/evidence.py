@@ -34,7 +34,8 @@ from bayes_feasible.analysis.evidence.result import (
     judge_weights,
 )
 from bayes_feasible.models.density import Density, density
-from bayes_feasible.models.laplace import Mode, event_modes, global_modes, scatter
+from bayes_feasible.models.laplace import Mode
+from bayes_feasible.models.modes import event_modes, global_modes
 
 __all__ = ["Evidence", "Refused", "log_error"]
 
@@ -47,7 +48,6 @@ METHODS: dict[str, tuple[str, ...]] = {
 }
 LEAST_DRAWS = 1000  # fewer do not show the tail of the weights
 BIAS = 0.05  # nats: chains and particles may be off by so much beyond their standard error
-EVENT_STARTS = 16  # draws of the prior from which modes within each event are looked for
 
 
 def log_error(
@@ -191,11 +191,11 @@ def _by_expansion(
         method == "local"
         and scale_places is not None
         and not functions.bounded
-        and scales.is_gaussian(functions, summits[0], scale_places)
+        and scales.is_gaussian(functions, summits, scale_places)
     ):
         way, names = "local, scales by quadrature", alternative.events.names
         try:
-            found = scales.measure(functions, summits[0], scale_places, alternative, draws, rng)
+            found = scales.measure(functions, summits, scale_places, alternative, draws, rng)
         except scales.NoGrid as reason:
             nothing = Evidence(np.nan, np.inf, way, names, np.full(len(names), np.nan))
             raise Refused(f"{way}: {reason}", nothing) from None
@@ -239,8 +239,7 @@ def _union(
     events, local = alternative.events, method == "local"
     possible = events.possible
     near = events.take(possible)
-    starts = scatter(functions, summits[0], EVENT_STARTS, seed=0) if local else None
-    found = event_modes(functions, near, summits, starts) if local else [summits] * len(possible)
+    found = event_modes(functions, near, summits) if local else [summits] * len(possible)
     log_integrals = np.full(len(events), -np.inf)
     log_integrals[possible] = fit(functions, found, near, wide=False)[1]
     kept = np.flatnonzero(log_integrals[possible] > log_integrals.max() - PRUNE)

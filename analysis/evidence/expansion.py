@@ -15,7 +15,8 @@ from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.alternative.events import Events
 from bayes_feasible.models.density import Density, density
-from bayes_feasible.models.laplace import Mode, event_modes, global_modes, inverse_root
+from bayes_feasible.models.laplace import Mode, inverse_root
+from bayes_feasible.models.modes import event_modes, global_modes
 from bayes_feasible.models.reference import LOG_2PI
 
 WIDE = 3.0  # variance of a second Gaussian beside each: it bounds weights that grow outwards

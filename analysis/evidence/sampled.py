@@ -22,7 +22,7 @@ from bayes_feasible.analysis.samplers import components, mcmc
 from bayes_feasible.analysis.samplers.sample import sample_alternative
 from bayes_feasible.analysis.samplers.tasks import SamplerError, Task
 from bayes_feasible.models.density import density
-from bayes_feasible.models.laplace import global_modes
+from bayes_feasible.models.modes import global_modes
 from bayes_feasible.posterior import Posterior
 
 CHAINS = 4

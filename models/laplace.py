@@ -12,7 +12,7 @@ from bayes_feasible.alternative.events import Events
 from bayes_feasible.models.density import Density, density
 from bayes_feasible.models.reference import LOG_2PI, Reference
 
-STEPS = 200  # of Newton's method; a dozen is usual
+STEPS = 100  # of Newton's method; a dozen is usual
 HALVINGS = 30
 SWEEPS = 60  # over the half-spaces of an event; one is enough where they do not interact
 SETTLED = 1e-10  # relative to the log-density: a step that gains less is the last
@@ -70,20 +70,27 @@ def laplace(
     [mode] = find_modes(functions, functions.start[np.newaxis], functions.everywhere())
     curvatures = np.linalg.eigvalsh(mode.curvature)
     if mode.settled and curvatures.min() <= 0:
-        raise ValueError("model: its log-density is not curved downwards at its mode")
+        raise NoMode("model: its log-density is not curved downwards at its mode")
     evidence = mode.value + 0.5 * np.sum(LOG_2PI - np.log(np.abs(curvatures)))
     if alternative is not None and event is not None:
         asked = alternative.events.only(event)
         inside = project(functions, asked, mode.at[np.newaxis], inverse(mode.curvature))
         [mode] = find_modes(functions, inside, asked)
     if not mode.settled:
-        raise ValueError("model: Newton's method has not found a mode of its log-density")
+        raise NoMode(
+            "model: Newton's method has not found a mode of its log-density; a learnt scale that "
+            "may be 0 leaves none, a prior that keeps it away from 0 helps"
+        )
     means, roots = [], []
     for place in functions.parameters:
         root = inverse_root(mode.curvature[np.ix_(place, place)])
         means.append(mode.at[place] + root @ (root.T @ mode.slope[place]))
         roots.append(root)
     return Reference(np.array(means), np.array(roots), float(evidence))
+
+
+class NoMode(ValueError):
+    """A log-density has no mode with a Gaussian at it, as far as one can see."""
 
 
 class Mode(NamedTuple):

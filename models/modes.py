@@ -1,13 +1,12 @@
 """The modes of a log-density, anywhere and within events, searched for from many starts.
 
 A log-density need not be concave. Points are scattered far and wide: draws of the prior, and
-neighbours near and far of the modes known so far. Newton's method starts from some of them, half of
-these being the points whose density the known modes explain least. That is repeated until nothing
-new is found.
+neighbours near and far of the modes known so far. Newton's method starts from some of them, most of
+these being points whose density the known modes do not explain. That is repeated until nothing new
+is found.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.events import Events
@@ -16,8 +15,8 @@ from bayes_feasible.models.laplace import Mode, eigen, find_modes, inverse, inve
 
 PRIOR_DRAWS = 64
 SCATTERED = 2**15  # points of which the density is looked at in a round
-STARTS = 32  # of Newton's method in a round
-EVENT_SCATTERED, EVENT_STARTS = 256, 16  # the same for each event
+STARTS = 96  # of Newton's method in a round
+EVENT_SCATTERED, EVENT_STARTS = 512, 24  # the same for each event
 MOST_ROUNDS = 12
 PRIOR_SCALES = 0.5, 1.0, 2.0
 NEAREST, FARTHEST = 1.0, 100.0  # standard deviations of a mode that its neighbours are away
@@ -41,7 +40,7 @@ def global_modes(density: Density) -> list[Mode]:
         if turn > 0 and len(found) == before:
             break
         points = _scatter(found, prior, SCATTERED, seed=turn)
-        starts = points[_pick(density.value(points), _explain(found, points), STARTS)]
+        starts = _pick(found, points, density.value(points), STARTS)
     return found
 
 
@@ -63,11 +62,14 @@ def event_modes(
         wide = [_scatter(found[e], prior, EVENT_SCATTERED, seed=turn) for e in left]
         size = len(wide[0])
         pairs = events.take(np.repeat(left, size))
-        points = project(density, pairs, np.concatenate(wide), metrics[0]).reshape(-1, size, density.size)
+        points = project(density, pairs, np.concatenate(wide), metrics[0]).reshape(
+            -1, size, density.size
+        )
         values = density.value(points.reshape(-1, density.size)).reshape(-1, size)
-        starts = []
-        for event, some, value in zip(left, points, values, strict=True):
-            starts.append(some[_pick(value, _explain(found[event], some), EVENT_STARTS)])
+        starts = [
+            _pick(found[event], some, value, EVENT_STARTS)
+            for event, some, value in zip(left, points, values, strict=True)
+        ]
         size = EVENT_STARTS
         pairs = events.take(np.repeat(left, size))
         more = _split(find_modes(density, np.concatenate(starts), pairs), size)
@@ -100,26 +102,25 @@ def _scatter(modes: list[Mode], prior: Array, number: int, seed: int) -> Array:
     return np.concatenate([around, sums, alike])
 
 
-def _explain(modes: list[Mode], points: Array) -> Array:
-    """The log-density that the known modes would have at points, with heavy tails."""
-    result = np.full(len(points), -np.inf)
+def _pick(modes: list[Mode], points: Array, values: Array, number: int) -> Array:
+    """A third of the points at random, and those whose density the known modes explain least.
+
+    They may explain it with Gaussian tails, beside which any other mode's tail is news, and with
+    heavy ones, beside which only what is close to another mode is.
+    """
+    rng, light, heavy = np.random.default_rng(0), -np.inf, -np.inf
     for mode in modes:
-        off = points - mode.at
-        values, axes = eigen(mode.curvature)
-        square = (off @ axes) ** 2 @ values
-        fall = 0.5 * (TAIL + mode.at.size) * np.log1p(square / TAIL)
-        result = np.maximum(result, mode.value + off @ mode.slope - fall)
-    return result
-
-
-def _pick(values: Array, explained: Array, number: int) -> NDArray[np.int64]:
-    """Half the points at random, half those whose density is explained least."""
-    rng = np.random.default_rng(0)
-    news = np.where(np.isfinite(values), values - explained, -np.inf)
-    # The best of as many groups, for the best of all may be neighbours.
-    groups = np.array_split(rng.permutation(len(values)), number // 2)
-    best = [group[np.argmax(news[group])] for group in groups]
-    return np.concatenate([best, rng.permutation(len(values))[: number - len(best)]])
+        off, (curvatures, axes) = points - mode.at, eigen(mode.curvature)
+        height, square = mode.value + off @ mode.slope, (off @ axes) ** 2 @ curvatures
+        light = np.maximum(light, height - 0.5 * square)
+        tail = 0.5 * (TAIL + mode.at.size) * np.log1p(square / TAIL)
+        heavy = np.maximum(heavy, height - tail)
+    values, picked = np.where(np.isfinite(values), values, -np.inf), []
+    for known in (light, heavy):
+        # The best of as many groups, for the best of all may be neighbours.
+        groups = np.array_split(rng.permutation(len(points)), number // 3)
+        picked += [group[np.argmax((values - known)[group])] for group in groups]
+    return points[[*picked, *rng.permutation(len(points))[: number - len(picked)]]]
 
 
 def _split(modes: list[Mode], size: int) -> list[list[Mode]]:

@@ -32,9 +32,10 @@ from bayes_feasible.analysis.evidence.result import (
     Refused,
     judge_agreement,
     judge_weights,
+    no_answer,
 )
 from bayes_feasible.models.density import Density, density
-from bayes_feasible.models.laplace import Mode
+from bayes_feasible.models.laplace import Mode, NoMode
 from bayes_feasible.models.modes import event_modes, global_modes
 
 __all__ = ["Evidence", "Refused", "log_error"]
@@ -149,7 +150,10 @@ def log_error(
         "component": sampled.by_components,
         "frequency": sampled.by_frequency,
     }
-    found = estimate[method](model, alternative, draws, seed, progress, **options)
+    try:
+        found = estimate[method](model, alternative, draws, seed, progress, **options)
+    except NoMode as reason:
+        raise Refused(f"{method}: {reason}", no_answer(method, alternative)) from None
     _confirm(found, model, alternative, draws, seed)
     return found
 
@@ -197,8 +201,7 @@ def _by_expansion(
         try:
             found = scales.measure(functions, summits, scale_places, alternative, draws, rng)
         except scales.NoGrid as reason:
-            nothing = Evidence(np.nan, np.inf, way, names, np.full(len(names), np.nan))
-            raise Refused(f"{way}: {reason}", nothing) from None
+            raise Refused(f"{way}: {reason}", no_answer(way, alternative)) from None
         return Evidence(
             found.value, found.standard_error, way, names, found.log_probabilities,
             {"efficiency": found.efficiency},

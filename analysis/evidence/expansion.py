@@ -24,6 +24,7 @@ WIDE_SHARE = 0.1  # of the draws
 EVEN_SHARE = 0.1  # of the draws, shared out evenly over the events
 PRUNE = 40.0  # an event e^-40 as probable as another is left out
 UNTIED = 1e-12  # correlation of half-spaces that is none
+EVEN = 4.0  # times their mean: weights that are no larger have no tail to speak of
 FEWEST = 8  # draws from a Gaussian, so that their spread is known
 
 
@@ -131,9 +132,8 @@ class Weighted:
 
     @cached_property
     def khat(self) -> float:
-        """Pareto's shape of the largest weights; -inf where the largest are all alike."""
-        largest = np.sort(self.log_weights)[-max(len(self.log_weights) // 100, 5) :]
-        if largest[-1] - largest[0] < 1e-9:
+        """Pareto's shape of the largest weights; -inf where these are too even to have a tail."""
+        if self.log_weights.max() - self.log_integral() < np.log(EVEN):
             return -np.inf
         return float(array_stats.psislw(-self.log_weights)[1])
 

@@ -135,7 +135,8 @@ def judge_chains(evidence: Evidence) -> None:
         )
     if divergences > 0:
         raise Refused(
-            f"{evidence.method}: {divergences:g} transitions diverged; a larger tune or tighter priors may help",
+            f"{evidence.method}: {divergences:g} transitions diverged; a larger tune or "
+            "tighter priors may help",
             evidence,
         )
 

@@ -177,8 +177,9 @@ def _given_scales(density: Density, mode: Mode, block: int, coordinate: int, nod
 def is_gaussian(density: Density, modes: list[Mode], scales: NDArray[np.int64]) -> bool:
     """Whether the parameters are independent Gaussians given their scales, as far as one can see.
 
-    Looked at a few points around each mode: Newton's method has to arrive in one step whatever the scales, and
-    neither curvature nor slope of a parameter vector may know of another's values or scale.
+    Looked at a few points around each mode: Newton's method has to arrive in one step whatever the
+    scales, and neither curvature nor slope of a parameter vector may know of another's values or
+    scale.
     """
     rng = np.random.default_rng(0)
     points = np.concatenate(

@@ -59,25 +59,18 @@ def event_modes(
     for turn in range(MOST_ROUNDS):
         if not left.size:
             break
-        wide = [_scatter(found[e], prior, EVENT_SCATTERED, seed=turn) for e in left]
-        size = len(wide[0])
-        pairs = events.take(np.repeat(left, size))
-        points = project(density, pairs, np.concatenate(wide), metrics[0]).reshape(
-            -1, size, density.size
-        )
-        values = density.value(points.reshape(-1, density.size)).reshape(-1, size)
-        starts = [
-            _pick(found[event], some, value, EVENT_STARTS)
-            for event, some, value in zip(left, points, values, strict=True)
-        ]
-        size = EVENT_STARTS
-        pairs = events.take(np.repeat(left, size))
-        more = _split(find_modes(density, np.concatenate(starts), pairs), size)
-        joined = [_distinct([*found[e], *some]) for e, some in zip(left, more, strict=True)]
-        grown = [len(some) > len(found[e]) for e, some in zip(left, joined, strict=True)]
-        for event, some in zip(left, joined, strict=True):
-            found[event] = some
-        left = left[grown]
+        wide = np.array([_scatter(found[e], prior, EVENT_SCATTERED, seed=turn) for e in left])
+        pairs = events.take(np.repeat(left, wide.shape[1]))
+        points = project(density, pairs, wide.reshape(-1, density.size), metrics[0])
+        values = density.value(points).reshape(wide.shape[:2])
+        parts = zip(left, points.reshape(wide.shape), values, strict=True)
+        starts = [_pick(found[e], some, value, EVENT_STARTS) for e, some, value in parts]
+        pairs = events.take(np.repeat(left, EVENT_STARTS))
+        more = _split(find_modes(density, np.concatenate(starts), pairs), EVENT_STARTS)
+        before = [len(found[e]) for e in left]
+        for event, some in zip(left, more, strict=True):
+            found[event] = _distinct([*found[event], *some])
+        left = left[[len(found[e]) > size for e, size in zip(left, before, strict=True)]]
     return found
 
 

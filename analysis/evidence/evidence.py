@@ -34,6 +34,7 @@ from bayes_feasible.analysis.evidence.result import (
     judge_weights,
     no_answer,
 )
+from bayes_feasible.analysis.samplers.tasks import SamplerError
 from bayes_feasible.models.density import Density, density
 from bayes_feasible.models.laplace import Mode, NoMode
 from bayes_feasible.models.modes import event_modes, global_modes
@@ -73,7 +74,9 @@ def log_error(
         which is exact for each event; only overlaps are left to draws. Refused where the weights
         have heavy tails (Pareto k-hat of 0.7 or more) or few count (ESS/n below 0.1), and where a
         scale is too uncertain for a grid. Modes are looked for from many starts, within the
-        events too; an answer that the draws of the whole posterior contradict is refused.
+        events too; an answer that the draws of the whole posterior contradict is refused. What no
+        method can see is a mode that is high only where hardly one in 10,000 draws of the prior
+        lies, beside another that hides it.
     ``"global"``
         The same with the Gaussian at the global mode cut to each event. Good near the centre;
         refused in the tail, where the posterior has another curvature.
@@ -151,8 +154,9 @@ def log_error(
         "frequency": sampled.by_frequency,
     }
     try:
-        found = estimate[method](model, alternative, draws, seed, progress, **options)
-    except NoMode as reason:
+        request = sampled.Request(model, alternative, draws, seed, bool(progress))
+        found = estimate[method](request, **options)
+    except (NoMode, SamplerError) as reason:
         raise Refused(f"{method}: {reason}", no_answer(method, alternative)) from None
     _confirm(found, model, alternative, draws, seed)
     return found

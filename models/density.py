@@ -35,25 +35,9 @@ def density(model: pm.Model) -> "Density":
 class Density:
     """Log-density of parameters and data, in the unconstrained coordinates of the model.
 
-    It leaves out a `parameter_radius`, which only cuts it off: see `within`.
-
-    Parameters
-    ----------
-    model : Model
-        With `theta_reward` and, if there are constraints, `theta_cost` as free variables.
-
-    Attributes
-    ----------
-    size : int
-        The number of coordinates.
-    start : ndarray
-        The model's initial point.
-    places : dict of str to ndarray of int
-        Where the coordinates of each free variable are.
-    parameters : ndarray of int (block, feature)
-        Where the reward parameter and the cost parameters are.
-    others : dict of str to ndarray of int
-        Where the coordinates of the other free variables are.
+    It leaves out a `parameter_radius`, which only cuts it off: see `within`. `start` is the model's
+    initial point, `places` says where the coordinates of each free variable are, `parameters`
+    (block, feature) where those of the reward and cost parameters are, `others` where the rest is.
     """
 
     def __init__(self, model: pm.Model) -> None:

@@ -32,15 +32,8 @@ class Gaussian:
     """A Gaussian with the slope and curvature of a log-density at a mode, cut to an event.
 
     The half-spaces are taken one after the other. Where the Gaussian does not tie them together,
-    draws follow the cut Gaussian itself; otherwise a law near it, whose density is known too.
-
-    Parameters
-    ----------
-    mode : Mode
-    normals, limits : arrays (row, coordinate) and (row,)
-        The half-spaces of the event.
-    width : float
-        Factor on the variance; the slope at the mode is kept.
+    draws follow the cut Gaussian itself; otherwise a law near it, whose density is known too. The
+    factor `width` on the variance keeps the slope at the mode.
     """
 
     def __init__(self, mode: Mode, normals: Array, limits: Array, width: float = 1.0) -> None:

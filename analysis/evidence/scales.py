@@ -96,24 +96,9 @@ class Grid(NamedTuple):
 
 
 def grid(
-    density: Density,
-    modes: list[Mode],
-    block: int,
-    coordinate: int,
-    vectors: Array,
-    limits: Array,
+    density: Density, modes: list[Mode], block: int, coordinate: int, vectors: Array, limits: Array
 ) -> Grid:
-    """A grid for one parameter vector that is wide enough for all its half-spaces.
-
-    Parameters
-    ----------
-    density : Density
-    modes : list of Mode
-        The grid spans all of them; the other parameter vectors stay at the first.
-    block, coordinate : int
-        Which parameter vector, and the coordinate of its scale.
-    vectors, limits : arrays (event, feature) and (event,)
-    """
+    """A grid for the scale (a coordinate) of a block, wide enough for all modes and half-spaces."""
     mode, centres = modes[0], np.array([one.at[coordinate] for one in modes])
     widths = np.array([one.curvature[coordinate, coordinate] for one in modes]) ** -0.5
     centre = 0.5 * (centres.min() + centres.max())

@@ -140,10 +140,7 @@ def test_unknown_noise_has_students_distribution(constraints):
             exact.append(np.logaddexp.reduce(total))
             found.append(
                 stats.multivariate_t.logpdf(
-                    theta[block],
-                    student.location[block],
-                    student.scale[block],
-                    df=student.degrees,
+                    theta[block], student.location[block], student.scale[block], df=student.degrees
                 )
             )
         np.testing.assert_allclose(differences(found), differences(exact), rtol=1e-6)

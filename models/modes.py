@@ -11,7 +11,15 @@ import numpy as np
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.events import Events
 from bayes_feasible.models.density import Density
-from bayes_feasible.models.laplace import Mode, eigen, find_modes, inverse, inverse_root, project
+from bayes_feasible.models.laplace import (
+    Mode,
+    NoMode,
+    eigen,
+    find_modes,
+    inverse,
+    inverse_root,
+    project,
+)
 
 PRIOR_DRAWS = 64
 SCATTERED = 2**15  # points of which the density is looked at in a round
@@ -38,10 +46,10 @@ def global_modes(density: Density) -> list[Mode]:
         if not found:
             raise ValueError("model: found no point where its log-density is finite")
         if turn > 0 and len(found) == before:
-            break
+            return found
         points = _scatter(found, prior, SCATTERED, seed=turn)
         starts = _pick(found, points, density.value(points), STARTS)
-    return found
+    raise NoMode(f"model: after {len(found)} modes of its log-density still more are found")
 
 
 def event_modes(
@@ -71,6 +79,8 @@ def event_modes(
         for event, some in zip(left, more, strict=True):
             found[event] = _distinct([*found[event], *some])
         left = left[[len(found[e]) > size for e, size in zip(left, before, strict=True)]]
+    if left.size:
+        raise NoMode(f"model: within {events.names[left[0]]!r} more and more modes are found")
     return found
 
 

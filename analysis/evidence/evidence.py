@@ -145,20 +145,21 @@ def log_error(
     if not alternative.events.possible.size:
         nothing = np.full(len(alternative.events), -np.inf)
         return Evidence(-np.inf, 0.0, method, alternative.events.names, nothing)
-    if method in ("local", "global"):
-        return _by_expansion(model, alternative, method, draws, _check.generator("seed", seed))
-    seed = _check.count("seed", seed, least=0)
     estimate: dict[str, Any] = {
         "smc": sampled.by_smc,
         "component": sampled.by_components,
         "frequency": sampled.by_frequency,
     }
     try:
+        if method not in estimate:
+            rng = _check.generator("seed", seed)
+            return _by_expansion(model, alternative, method, draws, rng)
+        seed = _check.count("seed", seed, least=0)
         request = sampled.Request(model, alternative, draws, seed, bool(progress))
         found = estimate[method](request, **options)
+        _confirm(found, model, alternative, draws, seed)
     except (NoMode, SamplerError) as reason:
         raise Refused(f"{method}: {reason}", no_answer(method, alternative)) from None
-    _confirm(found, model, alternative, draws, seed)
     return found
 
 

@@ -24,7 +24,7 @@ WIDE_SHARE = 0.1  # of the draws
 EVEN_SHARE = 0.1  # of the draws, shared out evenly over the events
 PRUNE = 40.0  # an event e^-40 as probable as another is left out
 UNTIED = 1e-12  # correlation of half-spaces that is none
-EVEN = 4.0  # times their mean: weights that are no larger have no tail to speak of
+EVEN = 2.5  # times their mean: weights that are no larger have no tail to speak of
 FEWEST = 8  # draws from a Gaussian, so that their spread is known
 
 

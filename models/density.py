@@ -137,7 +137,8 @@ def _over_points(inputs: list[Any], *outputs: Any) -> Any:
     many = [pt.matrix(i.name, shape=(None, i.type.shape[0])) for i in inputs]
     results, graph = [], FunctionGraph(outputs=outputs, copy_inputs=False)
     inline_operations.rewrite(graph)
-    for output in graph.outputs:
+    rewritten: list[Any] = graph.outputs
+    for output in rewritten:
         result = vectorize_graph(output, dict(zip(inputs, many, strict=True)))
         # A constant is the same at every point, and vectorisation leaves it alone.
         shape = many[0].shape[:1] if output.ndim == 0 else many[0].shape

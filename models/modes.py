@@ -37,7 +37,8 @@ def global_modes(density: Density) -> list[Mode]:
     """The modes of a log-density, highest first."""
     everywhere = density.everywhere()
     prior = density.draw_prior(PRIOR_DRAWS, seed=0)
-    starts, found = np.concatenate([density.start[np.newaxis], prior[: STARTS - 1]]), []
+    starts = np.concatenate([density.start[np.newaxis], prior[: STARTS - 1]])
+    found: list[Mode] = []
     for turn in range(MOST_ROUNDS):
         more = find_modes(density, starts, everywhere.take([0] * len(starts)))
         # Between two modes of the same height a start may sit on the saddle.
@@ -111,7 +112,8 @@ def _pick(modes: list[Mode], points: Array, values: Array, number: int) -> Array
     They may explain it with Gaussian tails, beside which any other mode's tail is news, and with
     heavy ones, beside which only what is close to another mode is.
     """
-    rng, light, heavy = np.random.default_rng(0), -np.inf, -np.inf
+    rng = np.random.default_rng(0)
+    light, heavy = np.full((2, len(points)), -np.inf)
     for mode in modes:
         off, (curvatures, axes) = points - mode.at, eigen(mode.curvature)
         height, square = mode.value + off @ mode.slope, (off @ axes) ** 2 @ curvatures

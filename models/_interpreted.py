@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytensor
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
+from pytensor.compile.rewriting import inline_ofg_node
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.link.basic import PerformLinker
 from pytensor.scalar import UnaryScalarOp, upgrade_to_float
@@ -46,6 +48,15 @@ def _softplus_by_scipy(_graph: Any, node: Any) -> Any:
     if not isinstance(node.op.scalar_op, Softplus):
         return None
     return [-_log_expit(-node.inputs[0])]
+
+
+@node_rewriter([OpFromGraph])
+def _inline(_graph: Any, node: Any) -> Any:
+    """Operations made of others, such as `logsumexp`, would be called point by point."""
+    return inline_ofg_node(node)
+
+
+inline_operations: Any = in2out(_inline)
 
 
 def interpreted() -> Mode:

@@ -14,12 +14,13 @@ import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pymc import pytensorf
 from pymc.pytensorf import join_nonshared_inputs, reseed_rngs
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.random.type import RandomType
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.events import Events
-from bayes_feasible.models._interpreted import INTERPRETED, interpreted
+from bayes_feasible.models._interpreted import INTERPRETED, inline_operations, interpreted
 from bayes_feasible.models._kept import keep
 
 RADII = ("reward_radius", "cost_radius")
@@ -34,25 +35,9 @@ def density(model: pm.Model) -> "Density":
 class Density:
     """Log-density of parameters and data, in the unconstrained coordinates of the model.
 
-    It leaves out a `parameter_radius`, which only cuts it off: see `within`.
-
-    Parameters
-    ----------
-    model : Model
-        With `theta_reward` and, if there are constraints, `theta_cost` as free variables.
-
-    Attributes
-    ----------
-    size : int
-        The number of coordinates.
-    start : ndarray
-        The model's initial point.
-    places : dict of str to ndarray of int
-        Where the coordinates of each free variable are.
-    parameters : ndarray of int (block, feature)
-        Where the reward parameter and the cost parameters are.
-    others : dict of str to ndarray of int
-        Where the coordinates of the other free variables are.
+    It leaves out a `parameter_radius`, which only cuts it off: see `within`. `start` is the model's
+    initial point, `places` says where the coordinates of each free variable are, `parameters`
+    (block, feature) where those of the reward and cost parameters are, `others` where the rest is.
     """
 
     def __init__(self, model: pm.Model) -> None:
@@ -150,8 +135,10 @@ class Density:
 def _over_points(inputs: list[Any], *outputs: Any) -> Any:
     """A function of lists of points, run by NumPy."""
     many = [pt.matrix(i.name, shape=(None, i.type.shape[0])) for i in inputs]
-    results = []
-    for output in outputs:
+    results, graph = [], FunctionGraph(outputs=outputs, copy_inputs=False)
+    inline_operations.rewrite(graph)
+    rewritten: list[Any] = graph.outputs
+    for output in rewritten:
         result = vectorize_graph(output, dict(zip(inputs, many, strict=True)))
         # A constant is the same at every point, and vectorisation leaves it alone.
         shape = many[0].shape[:1] if output.ndim == 0 else many[0].shape

@@ -1,4 +1,4 @@
-"""Modes of a model's log-density, anywhere or within an event, and the Gaussian at a mode."""
+"""Newton's method within an event, and the Gaussian at the mode that it finds."""
 
 from typing import NamedTuple
 
@@ -12,18 +12,10 @@ from bayes_feasible.alternative.events import Events
 from bayes_feasible.models.density import Density, density
 from bayes_feasible.models.reference import LOG_2PI, Reference
 
-STEPS = 200  # of Newton's method; a dozen is usual
+STEPS = 100  # of Newton's method; a dozen is usual
 HALVINGS = 30
 SWEEPS = 60  # over the half-spaces of an event; one is enough where they do not interact
 SETTLED = 1e-10  # relative to the log-density: a step that gains less is the last
-# Where modes are looked for: a log-density need not be concave. From the prior, and from around
-# the first mode at so many standard deviations.
-PRIOR_STARTS = 32
-SPREADS = (3.0, 10.0, 30.0)
-AROUND = 4  # starts at each of these spreads
-MOST_STARTS = 512  # as long as twice as many lead to further modes
-LOW = 60.0  # a mode e^-60 as high as another does not matter
-APART = 1e-2  # modes that are less standard deviations apart are one
 
 
 def laplace(
@@ -78,18 +70,27 @@ def laplace(
     [mode] = find_modes(functions, functions.start[np.newaxis], functions.everywhere())
     curvatures = np.linalg.eigvalsh(mode.curvature)
     if mode.settled and curvatures.min() <= 0:
-        raise ValueError("model: its log-density is not curved downwards at its mode")
+        raise NoMode("model: its log-density is not curved downwards at its mode")
     evidence = mode.value + 0.5 * np.sum(LOG_2PI - np.log(np.abs(curvatures)))
     if alternative is not None and event is not None:
-        [[mode]] = event_modes(functions, alternative.events.only(event), [mode])
+        asked = alternative.events.only(event)
+        inside = project(functions, asked, mode.at[np.newaxis], inverse(mode.curvature))
+        [mode] = find_modes(functions, inside, asked)
     if not mode.settled:
-        raise ValueError("model: Newton's method has not found a mode of its log-density")
+        raise NoMode(
+            "model: Newton's method has not found a mode of its log-density; a learnt scale that "
+            "may be 0 leaves none, a prior that keeps it away from 0 helps"
+        )
     means, roots = [], []
     for place in functions.parameters:
         root = inverse_root(mode.curvature[np.ix_(place, place)])
         means.append(mode.at[place] + root @ (root.T @ mode.slope[place]))
         roots.append(root)
     return Reference(np.array(means), np.array(roots), float(evidence))
+
+
+class NoMode(ValueError):
+    """A log-density has no mode with a Gaussian at it, as far as one can see."""
 
 
 class Mode(NamedTuple):
@@ -100,55 +101,6 @@ class Mode(NamedTuple):
     slope: Array
     curvature: Array
     settled: bool  # whether Newton's method has arrived
-
-
-def global_modes(density: Density) -> list[Mode]:
-    """The modes of a log-density that many starts lead to, highest first."""
-    everywhere = density.everywhere()
-    [first] = find_modes(density, density.start[np.newaxis], everywhere)
-    if not np.isfinite(first.value):
-        raise ValueError("model: Newton's method finds no point where its log-density is finite")
-    found, number = [first], PRIOR_STARTS
-    while True:
-        starts = scatter(density, first, number, seed=number)
-        more = find_modes(density, starts, everywhere.take([0] * len(starts)))
-        # Between two modes of the same height a start may sit on the saddle.
-        tops = [mode for mode in [*found, *more] if _is_top(mode)]
-        before, found = len(found), _distinct(tops or found)
-        if len(found) <= max(before, 1) or number >= MOST_STARTS:
-            return found
-        number *= 2
-
-
-def scatter(density: Density, first: Mode, number: int, seed: int) -> Array:
-    """Starts far and wide: `number` draws of the prior, and points around a mode."""
-    rng = np.random.default_rng(seed)
-    spread = np.repeat(SPREADS, AROUND)[:, np.newaxis]
-    around = spread * rng.standard_normal((len(spread), density.size))
-    around = first.at + around @ inverse_root(first.curvature).T
-    starts = np.concatenate([density.draw_prior(number, seed), around])
-    starts = starts[np.isfinite(starts).all(axis=1)]
-    with np.errstate(all="ignore"):
-        return starts[np.isfinite(density.value(starts))]
-
-
-def event_modes(
-    density: Density, events: Events, summits: list[Mode], starts: Array | None = None
-) -> list[list[Mode]]:
-    """The modes within each event that the global modes and further starts lead to."""
-    near = np.array([summit.at for summit in summits])
-    if starts is not None:
-        near = np.concatenate([near, starts])
-    number = len(near)
-    pairs = events.take(np.repeat(np.arange(len(events)), number))
-    inverse = np.array([_inverse(summit.curvature) for summit in summits])
-    inverse = np.concatenate([inverse, np.repeat(inverse[:1], number - len(inverse), axis=0)])
-    inside = _project(
-        np.tile(near, (len(events), 1)), np.tile(inverse, (len(events), 1, 1)),
-        density.normals(pairs), pairs.limits,
-    )  # fmt: skip
-    found = find_modes(density, inside, pairs)
-    return [_distinct(found[e * number : (e + 1) * number]) for e in range(len(events))]
 
 
 def find_modes(density: Density, starts: Array, events: Events) -> list[Mode]:
@@ -163,9 +115,9 @@ def find_modes(density: Density, starts: Array, events: Events) -> list[Mode]:
     for _ in range(STEPS):
         here = at[active]
         slope, curvature = density.bends(here)
-        inverse = np.array([_inverse(one) for one in curvature])
-        centre = here + np.einsum("eij,ej->ei", inverse, slope)
-        step = _project(centre, inverse, normals[active], limits[active]) - here
+        metric = np.array([inverse(one) for one in curvature])
+        centre = here + np.einsum("eij,ej->ei", metric, slope)
+        step = _project(centre, metric, normals[active], limits[active]) - here
         gain = np.einsum("ei,ei->e", slope, step)  # twice what a parabola would gain
         # Rounding may hide so small a climb, but not that the parabola is right so near the mode.
         last = gain <= SETTLED * np.maximum(1.0, np.abs(value[active]))
@@ -199,6 +151,12 @@ def _climb(
     return moved
 
 
+def project(density: Density, events: Events, points: Array, metric: Array) -> Array:
+    """The point of each event that is nearest to one given, in a metric whose inverse is given."""
+    metrics = np.broadcast_to(metric, (len(points), density.size, density.size))
+    return _project(points, metrics, density.normals(events), events.limits)
+
+
 def _project(points: Array, inverses: Array, normals: Array, limits: Array) -> Array:
     """The nearest point of each event, in the metric whose inverse is given.
 
@@ -222,36 +180,20 @@ def _project(points: Array, inverses: Array, normals: Array, limits: Array) -> A
     return points + np.einsum("er,eri->ei", multipliers, toward)
 
 
-def _distinct(found: list[Mode]) -> list[Mode]:
-    """Modes less those that repeat another, are hardly probable or none; highest first."""
-    found = sorted(found, key=lambda mode: -mode.value)
-    kept = found[:1]
-    for mode in found[1:]:
-        if not mode.settled or mode.value < kept[0].value - LOW:
-            continue
-        apart = [(mode.at - other.at) @ other.curvature @ (mode.at - other.at) for other in kept]
-        if min(np.abs(apart)) > APART**2:
-            kept.append(mode)
-    return kept
-
-
-def _is_top(mode: Mode) -> bool:
-    return bool(np.isfinite(mode.curvature).all() and np.linalg.eigvalsh(mode.curvature)[0] > 0)
-
-
-def _positive(curvature: Array) -> tuple[Array, Array]:
+def eigen(curvature: Array) -> tuple[Array, Array]:
     """Eigenvalues, made positive where the log-density curves upwards, and eigenvectors."""
     values, axes = np.linalg.eigh(np.nan_to_num(curvature))
     size = np.abs(values)
     return np.maximum(size, 1e-14 * size.max(initial=0.0) + np.finfo(float).tiny), axes
 
 
-def _inverse(curvature: Array) -> Array:
-    values, axes = _positive(curvature)
+def inverse(curvature: Array) -> Array:
+    """The inverse; of its absolute value where a curvature is negative."""
+    values, axes = eigen(curvature)
     return (axes / values) @ axes.T
 
 
 def inverse_root(curvature: Array) -> Array:
     """A root of the inverse; of its absolute value where a curvature is negative."""
-    values, axes = _positive(curvature)
+    values, axes = eigen(curvature)
     return axes / np.sqrt(values)

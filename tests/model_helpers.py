@@ -3,6 +3,8 @@
 The log-densities are written with SciPy from the definitions, pull by pull.
 """
 
+from functools import cache
+
 import numpy as np
 from helpers import closed_form, noise
 from scipy import special, stats
@@ -19,6 +21,7 @@ KINDS = {
 }
 NOISE = np.array([0.7, 0.5, 1.5])
 PRIOR_PULLS, DEGREES = 4.0, 4.0  # as documented
+LONG = np.arange(60) % 3  # which arms are pulled
 
 
 def problem(constraints=2, **options):
@@ -115,3 +118,26 @@ def evaluated(model, *names):
 def differences(values):
     values = np.asarray(values)
     return values[1:] - values[0]
+
+
+@cache
+def component(kind, constraints):
+    """A model, its data, and a component of an alternative set with functions of it."""
+    data = history(problem(constraints), kind, LONG, seed=8)
+    base, alternative = build(kind, data), bf.Alternative(data.problem, 0)
+    event = len(alternative.events) - 1
+    model = models.alternative(base, alternative, "component", event=event)
+    names = ["log_weight", "theta_reward", *["theta_cost"] * bool(constraints)]
+    return data, base, alternative, model, compiled(model), evaluated(model, *names)
+
+
+def event_vectors(alternative, event):
+    """What an event asks, from the definition: {parameter: (vector, limit)}."""
+    this = alternative.problem
+    own = this.candidates[alternative.candidate]
+    finite = np.flatnonzero(np.isfinite(this.thresholds))
+    if event < finite.size:
+        return {1 + finite[event]: (own, this.thresholds[finite[event]])}
+    other = this.candidates[alternative.rivals[event - finite.size]]
+    costs = {1 + j: (-other, -this.thresholds[j]) for j in finite}
+    return {0: (other - own, 0.0)} | costs

@@ -32,9 +32,12 @@ from bayes_feasible.analysis.evidence.result import (
     Refused,
     judge_agreement,
     judge_weights,
+    no_answer,
 )
+from bayes_feasible.analysis.samplers.tasks import SamplerError
 from bayes_feasible.models.density import Density, density
-from bayes_feasible.models.laplace import Mode, event_modes, global_modes, scatter
+from bayes_feasible.models.laplace import Mode, NoMode
+from bayes_feasible.models.modes import event_modes, global_modes
 
 __all__ = ["Evidence", "Refused", "log_error"]
 
@@ -47,7 +50,6 @@ METHODS: dict[str, tuple[str, ...]] = {
 }
 LEAST_DRAWS = 1000  # fewer do not show the tail of the weights
 BIAS = 0.05  # nats: chains and particles may be off by so much beyond their standard error
-EVENT_STARTS = 16  # draws of the prior from which modes within each event are looked for
 
 
 def log_error(
@@ -72,7 +74,9 @@ def log_error(
         which is exact for each event; only overlaps are left to draws. Refused where the weights
         have heavy tails (Pareto k-hat of 0.7 or more) or few count (ESS/n below 0.1), and where a
         scale is too uncertain for a grid. Modes are looked for from many starts, within the
-        events too; an answer that the draws of the whole posterior contradict is refused.
+        events too; an answer that the draws of the whole posterior contradict is refused. What no
+        method can see is a mode that is high only where hardly one in 10,000 draws of the prior
+        lies, beside another that hides it.
     ``"global"``
         The same with the Gaussian at the global mode cut to each event. Good near the centre;
         refused in the tail, where the posterior has another curvature.
@@ -141,16 +145,21 @@ def log_error(
     if not alternative.events.possible.size:
         nothing = np.full(len(alternative.events), -np.inf)
         return Evidence(-np.inf, 0.0, method, alternative.events.names, nothing)
-    if method in ("local", "global"):
-        return _by_expansion(model, alternative, method, draws, _check.generator("seed", seed))
-    seed = _check.count("seed", seed, least=0)
     estimate: dict[str, Any] = {
         "smc": sampled.by_smc,
         "component": sampled.by_components,
         "frequency": sampled.by_frequency,
     }
-    found = estimate[method](model, alternative, draws, seed, progress, **options)
-    _confirm(found, model, alternative, draws, seed)
+    try:
+        if method not in estimate:
+            rng = _check.generator("seed", seed)
+            return _by_expansion(model, alternative, method, draws, rng)
+        seed = _check.count("seed", seed, least=0)
+        request = sampled.Request(model, alternative, draws, seed, bool(progress))
+        found = estimate[method](request, **options)
+        _confirm(found, model, alternative, draws, seed)
+    except (NoMode, SamplerError) as reason:
+        raise Refused(f"{method}: {reason}", no_answer(method, alternative)) from None
     return found
 
 
@@ -191,14 +200,13 @@ def _by_expansion(
         method == "local"
         and scale_places is not None
         and not functions.bounded
-        and scales.is_gaussian(functions, summits[0], scale_places)
+        and scales.is_gaussian(functions, summits, scale_places)
     ):
         way, names = "local, scales by quadrature", alternative.events.names
         try:
-            found = scales.measure(functions, summits[0], scale_places, alternative, draws, rng)
+            found = scales.measure(functions, summits, scale_places, alternative, draws, rng)
         except scales.NoGrid as reason:
-            nothing = Evidence(np.nan, np.inf, way, names, np.full(len(names), np.nan))
-            raise Refused(f"{way}: {reason}", nothing) from None
+            raise Refused(f"{way}: {reason}", no_answer(way, alternative)) from None
         return Evidence(
             found.value, found.standard_error, way, names, found.log_probabilities,
             {"efficiency": found.efficiency},
@@ -239,8 +247,7 @@ def _union(
     events, local = alternative.events, method == "local"
     possible = events.possible
     near = events.take(possible)
-    starts = scatter(functions, summits[0], EVENT_STARTS, seed=0) if local else None
-    found = event_modes(functions, near, summits, starts) if local else [summits] * len(possible)
+    found = event_modes(functions, near, summits) if local else [summits] * len(possible)
     log_integrals = np.full(len(events), -np.inf)
     log_integrals[possible] = fit(functions, found, near, wide=False)[1]
     kept = np.flatnonzero(log_integrals[possible] > log_integrals.max() - PRUNE)

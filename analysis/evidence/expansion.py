@@ -15,7 +15,8 @@ from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.alternative.events import Events
 from bayes_feasible.models.density import Density, density
-from bayes_feasible.models.laplace import Mode, event_modes, global_modes, inverse_root
+from bayes_feasible.models.laplace import Mode, inverse_root
+from bayes_feasible.models.modes import event_modes, global_modes
 from bayes_feasible.models.reference import LOG_2PI
 
 WIDE = 3.0  # variance of a second Gaussian beside each: it bounds weights that grow outwards
@@ -23,6 +24,7 @@ WIDE_SHARE = 0.1  # of the draws
 EVEN_SHARE = 0.1  # of the draws, shared out evenly over the events
 PRUNE = 40.0  # an event e^-40 as probable as another is left out
 UNTIED = 1e-12  # correlation of half-spaces that is none
+EVEN = 2.5  # times their mean: weights that are no larger have no tail to speak of
 FEWEST = 8  # draws from a Gaussian, so that their spread is known
 
 
@@ -30,15 +32,8 @@ class Gaussian:
     """A Gaussian with the slope and curvature of a log-density at a mode, cut to an event.
 
     The half-spaces are taken one after the other. Where the Gaussian does not tie them together,
-    draws follow the cut Gaussian itself; otherwise a law near it, whose density is known too.
-
-    Parameters
-    ----------
-    mode : Mode
-    normals, limits : arrays (row, coordinate) and (row,)
-        The half-spaces of the event.
-    width : float
-        Factor on the variance; the slope at the mode is kept.
+    draws follow the cut Gaussian itself; otherwise a law near it, whose density is known too. The
+    factor `width` on the variance keeps the slope at the mode.
     """
 
     def __init__(self, mode: Mode, normals: Array, limits: Array, width: float = 1.0) -> None:
@@ -130,9 +125,8 @@ class Weighted:
 
     @cached_property
     def khat(self) -> float:
-        """Pareto's shape of the largest weights; -inf where the largest are all alike."""
-        largest = np.sort(self.log_weights)[-max(len(self.log_weights) // 100, 5) :]
-        if largest[-1] - largest[0] < 1e-9:
+        """Pareto's shape of the largest weights; -inf where these are too even to have a tail."""
+        if self.log_weights.max() - self.log_integral() < np.log(EVEN):
             return -np.inf
         return float(array_stats.psislw(-self.log_weights)[1])
 

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from bayes_feasible._check import Array
-from bayes_feasible.alternative.alternative import event_array
+from bayes_feasible.alternative.alternative import Alternative, event_array
 from bayes_feasible.analysis.evidence.expansion import Weighted
 
 MOST_KHAT = 0.7
@@ -85,6 +85,12 @@ class Refused(ValueError):
         self.evidence = evidence
 
 
+def no_answer(method: str, alternative: Alternative) -> Evidence:
+    """What a method has to show that broke off."""
+    names = alternative.events.names
+    return Evidence(np.nan, np.inf, method, names, np.full(len(names), np.nan))
+
+
 def judge_weights(evidence: Evidence, what: str, drawn: Weighted) -> None:
     """Refuse an answer whose weights cannot carry it."""
     if not drawn.efficiency >= LEAST_EFFICIENCY:
@@ -128,7 +134,11 @@ def judge_chains(evidence: Evidence) -> None:
             evidence,
         )
     if divergences > 0:
-        raise Refused(f"{evidence.method}: {divergences:g} transitions diverged", evidence)
+        raise Refused(
+            f"{evidence.method}: {divergences:g} transitions diverged; a larger tune or "
+            "tighter priors may help",
+            evidence,
+        )
 
 
 def judge_error(evidence: Evidence) -> None:

@@ -1,6 +1,6 @@
 """The log-probability of an alternative set from PyMC's samplers: SMC, components, frequency."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -20,9 +20,9 @@ from bayes_feasible.analysis.evidence.result import (
 )
 from bayes_feasible.analysis.samplers import components, mcmc
 from bayes_feasible.analysis.samplers.sample import sample_alternative
-from bayes_feasible.analysis.samplers.tasks import SamplerError, Task
+from bayes_feasible.analysis.samplers.tasks import Task
 from bayes_feasible.models.density import density
-from bayes_feasible.models.laplace import global_modes
+from bayes_feasible.models.modes import global_modes
 from bayes_feasible.posterior import Posterior
 
 CHAINS = 4
@@ -30,25 +30,30 @@ TUNE = 1000
 LEAST_HITS = 50.0  # effective draws in the set
 
 
-def by_smc(
-    model: pm.Model,
-    alternative: Alternative,
-    draws: int,
-    seed: int,
-    progress: bool,
-    **options: Any,
-) -> Evidence:
+class Request(NamedTuple):
+    """What a sampler is asked to measure; `draws` are those of all chains."""
+
+    model: pm.Model
+    alternative: Alternative
+    draws: int
+    seed: int
+    progress: bool
+
+    def weigh_whole(self) -> Weighted:
+        """Weighted draws of the whole posterior."""
+        functions, rng = density(self.model), np.random.default_rng([self.seed, 2])
+        return weigh_whole(functions, global_modes(functions), self.draws, rng)
+
+
+def by_smc(request: Request, **options: Any) -> Evidence:
     """Evidences of the graded forms, one event at a time; see `log_error`."""
+    model, alternative, draws, seed, progress = request
     unused = Posterior(alternative.problem)  # the model has the data
     log_probabilities = event_log_masses(model, alternative)
-    try:
-        tree = sample_alternative(
-            unused, alternative, "smc_events", draws=draws // CHAINS, chains=CHAINS, seed=seed,
-            model=model, progress=progress, **options,
-        )  # fmt: skip
-    except SamplerError as error:
-        nothing = Evidence(np.nan, np.inf, "smc", alternative.events.names, log_probabilities)
-        raise Refused(f"smc: {error}", nothing) from None
+    tree = sample_alternative(
+        unused, alternative, "smc_events", draws=draws // CHAINS, chains=CHAINS, seed=seed,
+        model=model, progress=progress, **options,
+    )  # fmt: skip
     known = tree["components"].to_dataset()
     for name, value in zip(known.component.values, known.log_probability.values, strict=True):
         log_probabilities[alternative.events.index(str(name))] = value
@@ -57,29 +62,19 @@ def by_smc(
         float(tree.attrs["log_probability_standard_error"]), "smc", alternative.events.names,
         log_probabilities, {"freedom": float(tree.attrs["log_probability_freedom"])},
     )  # fmt: skip
-    judge_weights(evidence, "the whole posterior", _weigh_whole(model, draws, seed))
+    judge_weights(evidence, "the whole posterior", request.weigh_whole())
     judge_error(evidence)
     return evidence
 
 
-def by_components(
-    model: pm.Model,
-    alternative: Alternative,
-    draws: int,
-    seed: int,
-    progress: bool,
-    tune: int = TUNE,
-) -> Evidence:
+def by_components(request: Request, tune: int = TUNE) -> Evidence:
     """NUTS on each event's component form, its probability by a bridge; see `log_error`."""
+    model, alternative, draws, seed, progress = request
     log_probabilities, names = event_log_masses(model, alternative), alternative.events.names
     unused = Posterior(alternative.problem)  # the model has the data
     task = Task(unused, alternative, draws // CHAINS, tune, CHAINS, seed, 1, progress, model)
-    try:
-        parts, _ = components.sample_events(task, mcmc.nutpie_chains, log_probabilities, task.draws)
-    except SamplerError as reason:
-        nothing = Evidence(np.nan, np.inf, "component", names, log_probabilities)
-        raise Refused(f"component: {reason}", nothing) from None
-    whole, chosen = _weigh_whole(model, draws, seed), [part.event for part in parts]
+    parts, _ = components.sample_events(task, mcmc.nutpie_chains, log_probabilities, task.draws)
+    whole, chosen = request.weigh_whole(), [part.event for part in parts]
     # Weights of the whitened forms are relative to the evidence of Laplace's approximation.
     shift = whole.log_integral() - models.laplace(model).log_evidence
     log_probabilities[chosen] = [part.log_probability[0] - shift for part in parts]
@@ -101,15 +96,9 @@ def by_components(
     return evidence
 
 
-def by_frequency(
-    model: pm.Model,
-    alternative: Alternative,
-    draws: int,
-    seed: int,
-    progress: bool,
-    tune: int = TUNE,
-) -> Evidence:
+def by_frequency(request: Request, tune: int = TUNE) -> Evidence:
     """The share of plain NUTS draws in the set; see `log_error`."""
+    model, alternative, draws, seed, progress = request
     names = ("theta_reward", "theta_cost")
     drawn, statistics = mcmc.nuts(model, names, draws // CHAINS, tune, CHAINS, [seed], progress)
     blocks = stack_blocks(drawn)
@@ -139,12 +128,6 @@ def by_frequency(
         )
     judge_chains(evidence)
     return evidence
-
-
-def _weigh_whole(model: pm.Model, draws: int, seed: int) -> Weighted:
-    """Weighted draws of the whole posterior."""
-    functions, rng = density(model), np.random.default_rng([seed, 2])
-    return weigh_whole(functions, global_modes(functions), draws, rng)
 
 
 def _rhat(draws: Array) -> float:

@@ -96,22 +96,13 @@ class Grid(NamedTuple):
 
 
 def grid(
-    density: Density, mode: Mode, block: int, coordinate: int, vectors: Array, limits: Array
+    density: Density, modes: list[Mode], block: int, coordinate: int, vectors: Array, limits: Array
 ) -> Grid:
-    """A grid for one parameter vector that is wide enough for all its half-spaces.
-
-    Parameters
-    ----------
-    density : Density
-    mode : Mode
-        The global one; the other parameter vectors stay there.
-    block, coordinate : int
-        Which parameter vector, and the coordinate of its scale.
-    vectors, limits : arrays (event, feature) and (event,)
-    """
-    width = 1.0 / np.sqrt(mode.curvature[coordinate, coordinate])
-    ends = np.array([-1.0, 1.0]) * width
-    centre = mode.at[coordinate]
+    """A grid for the scale (a coordinate) of a block, wide enough for all modes and half-spaces."""
+    mode, centres = modes[0], np.array([one.at[coordinate] for one in modes])
+    widths = np.array([one.curvature[coordinate, coordinate] for one in modes]) ** -0.5
+    centre = 0.5 * (centres.min() + centres.max())
+    ends = np.array([-1.0, 1.0]) * (0.5 * np.ptp(centres) + widths.max())
     asked = limits > -np.inf
     for _ in range(DOUBLINGS):
         nodes = centre + np.linspace(ends[0], ends[1], COARSE)
@@ -122,7 +113,7 @@ def grid(
         if not short.any():
             break
         ends = np.where(short, 1.5 * ends, ends)
-    number = int(np.ptp(ends) / (SPACING * min(width, _narrowest(curves, nodes)))) + 1
+    number = int(np.ptp(ends) / (SPACING * min(widths.min(), _narrowest(curves, nodes)))) + 1
     if short.any() or number > MOST_NODES:
         raise NoGrid(_no_grid(block))
     nodes = centre + np.linspace(ends[0], ends[1], max(number, COARSE))
@@ -168,15 +159,20 @@ def _given_scales(density: Density, mode: Mode, block: int, coordinate: int, nod
     return Grid(log_density - logsumexp(log_density), mean, root)
 
 
-def is_gaussian(density: Density, mode: Mode, scales: NDArray[np.int64]) -> bool:
+def is_gaussian(density: Density, modes: list[Mode], scales: NDArray[np.int64]) -> bool:
     """Whether the parameters are independent Gaussians given their scales, as far as one can see.
 
-    Looked at a few points: Newton's method has to arrive in one step whatever the scales, and
-    neither curvature nor slope of a parameter vector may know of another's values or scale.
+    Looked at a few points around each mode: Newton's method has to arrive in one step whatever the
+    scales, and neither curvature nor slope of a parameter vector may know of another's values or
+    scale.
     """
-    spread = np.sqrt(1.0 / np.diag(mode.curvature))
     rng = np.random.default_rng(0)
-    points = mode.at + 2.0 * spread * rng.standard_normal((4, density.size))
+    points = np.concatenate(
+        [
+            mode.at + rng.standard_normal((4, density.size)) * 2 / np.sqrt(np.diag(mode.curvature))
+            for mode in modes
+        ]
+    )
     owner = np.full(density.size, -1)
     for block, place in enumerate(density.parameters):
         owner[place] = block
@@ -207,7 +203,7 @@ class Measured(NamedTuple):
 
 def measure(
     density: Density,
-    mode: Mode,
+    modes: list[Mode],
     scales: NDArray[np.int64],
     alternative: Alternative,
     draws: int,
@@ -222,7 +218,7 @@ def measure(
     possible, near = events.possible, events.take(events.possible)
     asked = np.flatnonzero(np.any(near.limits > -np.inf, axis=0))
     grids = {
-        b: grid(density, mode, b, scales[b], near.vectors[:, b], near.limits[:, b])
+        b: grid(density, modes, b, scales[b], near.vectors[:, b], near.limits[:, b])
         for b in asked.tolist()
     }
     log_probabilities = np.full(len(events), -np.inf)

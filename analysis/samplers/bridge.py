@@ -61,14 +61,9 @@ def bridge(log_weights: Array, log_weights_there: Array) -> tuple[float, float]:
     r"""Logarithm of a ratio of normalising constants, and its standard error.
 
     The optimal bridge of Meng and Wong, found by its fixed point; the error is that of
-    Frühwirth-Schnatter (Econometrics Journal 2004), with the draws' effective number.
-
-    Parameters
-    ----------
-    log_weights : array (chain, draw)
-        Logarithms of unnormalised density over base density, at draws of the former.
-    log_weights_there : array (draw,)
-        At independent draws of the base.
+    Frühwirth-Schnatter (Econometrics Journal 2004), with the draws' effective number. Weights are
+    unnormalised density over base density, at draws (chain, draw) of the former and at independent
+    ones of the latter.
     """
     top = float(np.median(log_weights))
     own, there = log_weights - top, log_weights_there - top

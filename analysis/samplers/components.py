@@ -63,9 +63,7 @@ def sample_events(
         base = into_event.base(log_weight.size, task.generator(70, event))
         value, error = bridge(log_weight, base)
         figures = mcmc.trajectory_figures(run.statistics)
-        parts.append(
-            Component(event, parameters, np.full(task.chains, value), error, figures),
-        )
+        parts.append(Component(event, parameters, np.full(task.chains, value), error, figures))
     return parts, compiling
 
 
@@ -154,16 +152,10 @@ def measure_union(
     """Log-probability of a union from chains of its events, and its standard error.
 
     By `alternative.union.mean_share`. Draws of chains are not independent, so as many are taken as
-    are worth an independent one, evenly spaced.
-
-    Parameters
-    ----------
-    log_probabilities, standard_errors : arrays (event,)
-    counts : sequence of arrays (chain, draw), one an event
-        How many events contain each draw of the event.
-    rest : array
-        Log-probabilities of events without draws. They lie anywhere between wholly inside the
-        others and wholly apart, so half of each counts, with the error of a uniform share.
+    are worth an independent one, evenly spaced. `counts` says of each event's draws (chain, draw)
+    how many events contain them. The events of `rest` have no draws: they lie anywhere between
+    wholly inside the others and wholly apart, so half of each counts, with the error of a uniform
+    share.
     """
     worth = [_effective(1.0 / count) for count in counts]
     draws = int(np.min(worth / softmax(log_probabilities)))

@@ -75,11 +75,7 @@ def pymc_chains(
 
 
 def nutpie_chains(
-    task: Task,
-    model: pm.Model,
-    starts: Sequence[Array],
-    draws: int | None = None,
-    stream: int = 3,
+    task: Task, model: pm.Model, starts: Sequence[Array], draws: int | None = None, stream: int = 3
 ) -> Run:
     """Chains of nutpie, one after the other: only so does each get a start of its own."""
     began = time.perf_counter()

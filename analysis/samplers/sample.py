@@ -21,8 +21,8 @@ from bayes_feasible.analysis.samplers import components, mcmc, smc
 from bayes_feasible.analysis.samplers.tasks import Drawn, SamplerError, Task
 from bayes_feasible.models.density import density
 from bayes_feasible.models.exact_step import ExactStep
-from bayes_feasible.models.laplace import global_modes
 from bayes_feasible.models.linear_gaussian import linear_gaussian
+from bayes_feasible.models.modes import global_modes
 from bayes_feasible.posterior import Posterior
 
 __all__ = ["FULL", "QUICK", "SAMPLERS", "SamplerError", "sample_alternative"]

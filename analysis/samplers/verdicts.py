@@ -154,10 +154,7 @@ def _judge_scatter(row: xr.Dataset, bound: float) -> Iterator[Finding]:
             f"one ({float(row.spread_z[worst]):+.1f} standard errors)",
         )
     elif row.tied_z > bound:
-        yield Finding(
-            CONDEMNED,
-            f"correlations are off by {float(row.tied_z):.1f} standard errors",
-        )
+        yield Finding(CONDEMNED, f"correlations are off by {float(row.tied_z):.1f} standard errors")
 
 
 def _judge_size(row: xr.Dataset, chains: int) -> Iterator[Finding]:

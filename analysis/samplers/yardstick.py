@@ -102,21 +102,11 @@ def convergence(values: Array) -> dict[str, Array]:
 
 
 def distances(values: Array, exact: Array, effective: Array) -> dict[str, Array]:
-    """How far each coordinate's draws are from exact ones.
+    """How far each coordinate's draws (coordinate, chain, draw) are from exact ones, sorted.
 
-    Parameters
-    ----------
-    values : array (coordinate, chain, draw)
-    exact : array (coordinate, draw), sorted
-    effective : array (coordinate,)
-        Effective number of draws, for the scale of the Kolmogorov distance.
-
-    Returns
-    -------
-    dict
-        `mean_shift` and `wasserstein` in exact standard deviations; `kolmogorov`, the largest
-        difference of the distribution functions; and `kolmogorov_p`, the probability that
-        independent draws would differ by as much.
+    `mean_shift` and `wasserstein` are in exact standard deviations, `kolmogorov` is the largest
+    difference of the distribution functions, and `kolmogorov_p` the probability that so many
+    independent draws as are `effective` would differ by as much.
     """
     pooled = values.reshape(len(values), -1)
     spread = exact.std(axis=1, ddof=1)
@@ -136,21 +126,13 @@ def distances(values: Array, exact: Array, effective: Array) -> dict[str, Array]
 
 
 def scatter(values: Array, yardstick: Yardstick) -> dict[str, Array]:
-    """How far variances and correlations are from the exact ones.
+    """How far variances and correlations of draws (coordinate, chain, draw) are from exact ones.
 
-    Parameters
-    ----------
-    values : array (coordinate, chain, draw)
-    yardstick : Yardstick
-
-    Returns
-    -------
-    dict
-        `spread`, each coordinate's variance over the exact one, and `spread_z`, the difference of
-        its logarithm from 0 in standard errors; `scatter` and `scatter_z`, the same of all
-        together: the mean squared distance from the exact means in the metric of the exact
-        covariance, over the number of coordinates; `tied_z`, the largest correlation, in standard
-        errors, of coordinates that the exact covariance makes uncorrelated.
+    `spread` is each coordinate's variance over the exact one, and `spread_z` the difference of its
+    logarithm from 0 in standard errors; `scatter` and `scatter_z` are the same of all together: the
+    mean squared distance from the exact means in the metric of the exact covariance, over the
+    number of coordinates; `tied_z` is the largest correlation, in standard errors, of coordinates
+    that the exact covariance makes uncorrelated.
     """
     off = values - yardstick.centre[:, np.newaxis, np.newaxis]
     white = np.einsum("ij,jcd->icd", yardstick.whitener, off)
@@ -205,24 +187,13 @@ def occupancies(
     effective: float,
     expected_error: Array | float = 0.0,
 ) -> dict[str, Array]:
-    """How often the draws are in each event, beside how often they should be.
+    """How often draws are in each event (event, chain, draw), beside how often they should be.
 
-    Parameters
-    ----------
-    inside : array of bool (event, chain, draw)
-    expected : array (event,)
-        The exact probabilities.
-    effective : float
-        Effective number of draws, for an event whose own cannot be told.
-    expected_error : array (event,)
-        Standard errors of the exact probabilities, where these are not in closed form.
-
-    Returns
-    -------
-    dict
-        `occupancy`; `occupancy_z`, its difference from the expected one in standard errors;
-        `missed`, the share of the event's probability that the chains, each by itself, lack; and
-        `missed_worst`, what the worst chain lacks.
+    `effective` is the number of effective draws for an event whose own cannot be told, and
+    `expected_error` the standard error of probabilities that are not in closed form. Of the
+    results `occupancy_z` is the difference from the expected one in standard errors, `missed` the
+    share of the event's probability that the chains, each by itself, lack, and `missed_worst` what
+    the worst chain lacks.
     """
     share = inside.mean(axis=2)  # (event, chain)
     varies = np.ptp(inside.reshape(len(inside), -1).astype(np.int8), axis=1) > 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayes_feasible.commands import _output as output
 from bayes_feasible.commands import _state as state
-from bayes_feasible.commands.sample import add_sizes
+from bayes_feasible.commands.sample import add_common
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -37,7 +37,7 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    state.add(diagnose)
+    add_common(diagnose)
     which = diagnose.add_mutually_exclusive_group()
     which.add_argument(
         "--samplers",
@@ -49,18 +49,15 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     which.add_argument(
         "--quick", action="store_true", help="one sampler of each kind, without long compilations"
     )
-    add_sizes(diagnose)
     diagnose.add_argument(
         "--jobs", type=int, default=2, metavar="N", help="samplers to run at the same time (2)"
     )
     diagnose.add_argument(
         "--out", type=Path, metavar="DIR", help="folder for the figures, the table and the draws"
     )
-    diagnose.add_argument("--json", action="store_true", help="print JSON instead of a table")
     diagnose.add_argument(
         "--strict", action="store_true", help="exit with 1 unless all are trusted"
     )
-    diagnose.add_argument("--quiet", action="store_true", help="show no progress")
     diagnose.set_defaults(run=run)
 
 

@@ -40,7 +40,7 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    state.add(sample)
+    add_common(sample)
     sample.add_argument(
         "--sampler",
         default="exact",
@@ -48,7 +48,6 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         metavar="NAME",
         help=f"how to draw: {', '.join(state.SAMPLERS)} (exact)",
     )
-    add_sizes(sample)
     sample.add_argument(
         "--cores",
         type=int,
@@ -57,13 +56,14 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         help="processes for the samplers that PyMC drives (1)",
     )
     sample.add_argument("--out", type=Path, metavar="FILE", help="netCDF file to write (.nc)")
-    sample.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    sample.add_argument("--quiet", action="store_true", help="show no progress")
     sample.set_defaults(run=run)
 
 
-def add_sizes(parser: argparse.ArgumentParser) -> None:
-    """Draws, tuning iterations and chains."""
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """What to draw from, how many, and how to print it."""
+    state.add(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     sizes = (
         ("draws", 1000, "of each chain"),
         ("tune", 1000, "iterations before the draws"),

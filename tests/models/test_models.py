@@ -7,6 +7,7 @@ from helpers import closed_form, noise, z_bound
 from model_helpers import (
     DEGREES,
     KINDS,
+    LONG,
     build,
     compiled,
     differences,
@@ -21,7 +22,6 @@ from scipy import stats
 import bayes_feasible as bf
 from bayes_feasible import models
 
-LONG = np.arange(60) % 3
 SHORT = np.array([0, 0, 1, 1, 1, 3])
 
 
@@ -140,10 +140,7 @@ def test_unknown_noise_has_students_distribution(constraints):
             exact.append(np.logaddexp.reduce(total))
             found.append(
                 stats.multivariate_t.logpdf(
-                    theta[block],
-                    student.location[block],
-                    student.scale[block],
-                    df=student.degrees,
+                    theta[block], student.location[block], student.scale[block], df=student.degrees
                 )
             )
         np.testing.assert_allclose(differences(found), differences(exact), rtol=1e-6)

@@ -1,17 +1,16 @@
 """The alternative set in a PyMC model: every form, on every model."""
 
-from functools import cache
-
 import cvxpy as cp
 import numpy as np
 import pymc as pm
 import pytest
 from helpers import closed_form, gaussian_draws, membership, noise, posterior_at, z_bound
 from model_helpers import (
-    build,
     compiled,
+    component,
     differences,
     evaluated,
+    event_vectors,
     history,
     log_density,
     points,
@@ -24,8 +23,6 @@ import bayes_feasible as bf
 from bayes_feasible import models
 from bayes_feasible.models._interpreted import INTERPRETED
 
-LONG = np.arange(60) % 3
-
 
 def posterior_of(this, seed=4, arms=(0, 1, 2, 2)):
     return history(this, "linear_gaussian", np.array(arms), seed).posterior()
@@ -34,18 +31,6 @@ def posterior_of(this, seed=4, arms=(0, 1, 2, 2)):
 def stacked(point):
     rows = [np.atleast_2d(point["theta_reward"])]
     return np.vstack([*rows, point["theta_cost"]] if "theta_cost" in point else rows)
-
-
-def event_vectors(alternative, event):
-    """What an event asks, from the definition: {parameter: (vector, limit)}."""
-    this = alternative.problem
-    own = this.candidates[alternative.candidate]
-    finite = np.flatnonzero(np.isfinite(this.thresholds))
-    if event < finite.size:
-        return {1 + finite[event]: (own, this.thresholds[finite[event]])}
-    other = this.candidates[alternative.rivals[event - finite.size]]
-    costs = {1 + j: (-other, -this.thresholds[j]) for j in finite}
-    return {0: (other - own, 0.0)} | costs
 
 
 # --- hard ---
@@ -241,17 +226,6 @@ def test_the_graded_potential_is_a_distance():
 
 
 COMBINATIONS = [("linear_gaussian", 1), ("unknown_noise", 1), ("student_t", 2), ("logistic", 0)]
-
-
-@cache
-def component(kind, constraints):
-    """A model, its data, and a component of an alternative set with functions of it."""
-    data = history(problem(constraints), kind, LONG, seed=8)
-    base, alternative = build(kind, data), bf.Alternative(data.problem, 0)
-    event = len(alternative.events) - 1
-    model = models.alternative(base, alternative, "component", event=event)
-    names = ["log_weight", "theta_reward", *["theta_cost"] * bool(constraints)]
-    return data, base, alternative, model, compiled(model), evaluated(model, *names)
 
 
 def flat_parameters(functions, point, flat):
@@ -480,91 +454,6 @@ def test_the_model_that_was_given_is_left_as_it_is():
     assert {rv.name for rv in base.free_RVs} == {"theta_reward", "theta_cost"}
 
 
-# --- references ---
-
-
-def test_laplace_is_exact_for_the_gaussian_model():
-    base, this = component("linear_gaussian", 1)[1], problem(1)
-    for arms in ([0, 1, 2, 2], np.arange(30_000) % 3, LONG):
-        data = history(this, "linear_gaussian", np.array(arms), seed=8)
-        models.set_data(base, data)
-        mean, covariance = closed_form(data.posterior())
-        exact, found = models.Reference.from_posterior(data), models.laplace(base)
-        for one in (exact, found):
-            np.testing.assert_allclose(one.mean, mean, rtol=1e-9)
-            covariances = noise(this)[:, np.newaxis, np.newaxis] ** 2 * covariance
-            np.testing.assert_allclose(one.covariance, covariances, rtol=1e-9, atol=1e-15)
-        assert found.log_evidence == pytest.approx(exact.log_evidence, rel=1e-10)
-        sums = models.Reference.from_posterior(data.posterior())
-        assert np.array_equal(sums.mean, exact.mean)
-
-
-def test_the_evidence_is_the_density_of_the_pulls():
-    """All pulls together are Gaussian with a covariance that can be written down."""
-    this = problem()
-    data = history(this, "linear_gaussian", np.arange(12) % 4, seed=4)
-    rows = this.arms[data.arms]
-    shown, total = np.column_stack([data.rewards, data.costs]), 0.0
-    for block, spread in enumerate(noise(this)):
-        covariance = spread**2 * (np.eye(12) + rows @ rows.T)
-        total += stats.multivariate_normal.logpdf(shown[:, block], np.zeros(12), covariance)
-    assert models.Reference.from_posterior(data).log_evidence == pytest.approx(total, rel=1e-12)
-
-
-@pytest.mark.parametrize(("kind", "constraints"), [("student_t", 2), ("logistic", 0)])
-def test_laplace_has_the_slope_and_curvature_of_the_model(kind, constraints):
-    """At its mode, and on the edge of an event: against the density written with SciPy."""
-    data, base, alternative, *_ = component(kind, constraints)
-    for event in (None, 0, len(alternative.events) - 1):
-        found = models.laplace(base, *((alternative, event) if event is not None else ()))
-        at = _edge(found, alternative, event)
-        step = 1e-4 * np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2))
-        for block, feature in np.ndindex(*at.shape):
-            values = []
-            for k in (-1, 0, 1):
-                theta = at.copy()
-                theta[block, feature] += k * step[block, feature]
-                point = {"theta_reward": theta[0], "theta_cost": theta[1:]}
-                values.append(log_density(kind, data, point))
-            slope = (values[2] - values[0]) / (2 * step[block, feature])
-            precision = np.linalg.inv(found.covariance[block])
-            expected = (precision @ (found.mean[block] - at[block]))[feature]
-            size = np.sqrt(precision[feature, feature])
-            assert slope / size == pytest.approx(expected / size, rel=1e-5, abs=1e-5)
-            bend = -(values[2] - 2 * values[1] + values[0]) / step[block, feature] ** 2
-            assert bend == pytest.approx(precision[feature, feature], rel=1e-3)
-
-
-def test_laplace_holds_unknown_scales_at_their_mode():
-    """Given the parameter, the mode of a variance has a closed form, on an edge too."""
-    data, base, alternative, *_ = component("unknown_noise", 1)
-    this, found = data.problem, models.laplace(base)
-    np.testing.assert_allclose(found.mean, models.unknown_noise_student(data).location, rtol=1e-6)
-    _, covariance = closed_form(data.posterior())
-    shown = np.column_stack([data.rewards, data.costs])
-    for event in (None, *range(len(alternative.events))):
-        there = found if event is None else models.laplace(base, alternative, event)
-        at = _edge(there, alternative, event)
-        errors = shown - this.arms[data.arms] @ at.T
-        squares = 4.0 * noise(this) ** 2 + (errors**2).sum(axis=0) + (at**2).sum(axis=1)
-        variance = squares / (4.0 + len(data) + 2)  # the parameter itself counts as 2 pulls more
-        np.testing.assert_allclose(
-            there.covariance, variance[:, np.newaxis, np.newaxis] * covariance, rtol=1e-6
-        )
-        assert there.log_evidence == pytest.approx(found.log_evidence)
-
-
-def _edge(reference, alternative, event):
-    """The point of the event that is nearest to the reference's mean, under the reference."""
-    at = reference.mean.copy()
-    if event is None:
-        return at
-    for block, (vector, limit) in event_vectors(alternative, event).items():
-        toward = reference.covariance[block] @ vector
-        at[block] += max(limit - vector @ at[block], 0.0) / (vector @ toward) * toward
-    return at
-
-
 # --- what is refused ---
 
 
@@ -575,50 +464,38 @@ def test_what_does_not_fit_is_refused():
     given = {"reference": models.Reference.from_posterior(posterior_of(this))}
     one_event = models.alternative(base, alternative, "component", event=0, **given)
     hard = models.alternative(base, alternative)
-    with pytest.raises(ValueError, match=r"^form: expected one of hard, .*, got 'penalty'"):
-        models.alternative(base, alternative, "penalty")
-    with pytest.raises(ValueError, match=r"^event: a component is one event"):
-        models.alternative(base, alternative, "component")
-    with pytest.raises(ValueError, match=r"^event: a component is one event"):
-        models.set_alternative(one_event, alternative)
-    for function in (models.alternative, models.set_alternative):
-        with pytest.raises(ValueError, match=r"^event: 9 is out of range, there are 5 events"):
-            function(base if function is models.alternative else hard, alternative, event=9)
-    with pytest.raises(ValueError, match=r"^whiten: a component is always whitened"):
-        models.alternative(base, alternative, "component", event=0, whiten=False)
-    with pytest.raises(ValueError, match=r"^softness: expected a positive number, got 0"):
-        models.alternative(base, alternative, "smooth", softness=0, **given)
-    with pytest.raises(ValueError, match=r"^sharpness: expected a positive number, got -1"):
-        models.alternative(base, alternative, "graded", sharpness=-1, **given)
-    with pytest.raises(TypeError, match=r"^alternative: expected an Alternative, got int"):
-        models.alternative(base, 1)
-    with pytest.raises(ValueError, match=r"^alternative: expected the constraints of the model"):
-        models.alternative(base, bf.Alternative(problem(0), 1))
-    with pytest.raises(ValueError, match=r"^model: expected one that `alternative` has made"):
-        models.set_alternative(base, alternative)
-    with pytest.raises(ValueError, match=r"^reference: this model uses none"):
-        models.set_alternative(hard, alternative, **given)
-    with pytest.raises(ValueError, match=r"^reference: this model uses none"):
-        models.set_reference(base, given["reference"])
-    with pytest.raises(ValueError, match=r"^model: it has an alternative set already"):
-        models.alternative(hard, alternative)
-    with pytest.raises(ValueError, match=r"^model: it has a reference already"):
-        models.alternative(models.whitened(base, **given), alternative, "graded", **given)
-    with pytest.raises(TypeError, match=r"^reference: expected a Reference, got int"):
-        models.alternative(base, alternative, "graded", reference=1)
     other = models.Reference.from_posterior(posterior_of(problem(0)))
-    with pytest.raises(ValueError, match=r"^reference: expected a mean of shape \(3, 2\)"):
-        models.alternative(base, alternative, "graded", reference=other)
-    with pytest.raises(ValueError, match=r"^model: expected a free variable `theta_reward`"):
-        models.laplace(one_event)
-    with pytest.raises(ValueError, match=r"^event: expected an alternative and the index"):
-        models.laplace(base, alternative)
     with pm.Model(coords={"feature": [0, 1]}) as foreign:
         pm.Normal("slope", dims="feature")
-    with pytest.raises(ValueError, match=r"^model: expected a variable `theta_reward`"):
-        models.alternative(foreign, bf.Alternative(problem(0), 1))
-    with pytest.raises(ValueError, match=r"^model: expected a variable `theta_reward`"):
-        models.whitened(foreign)
+    build, replace = models.alternative, models.set_alternative
+    whitened = models.whitened(base, **given)
+    for message, call in {
+        "form: .*hard, .*'penalty'": lambda: build(base, alternative, "penalty"),
+        "event: a component is one": lambda: build(base, alternative, "component"),
+        "event: a component is": lambda: replace(one_event, alternative),
+        "event: 9 is out of range, there are 5": lambda: build(base, alternative, event=9),
+        "event: 9 is out of range": lambda: replace(hard, alternative, event=9),
+        "whiten: ": lambda: build(base, alternative, "component", event=0, whiten=False),
+        "softness: .*, got 0": lambda: build(base, alternative, "smooth", softness=0, **given),
+        "sharpness: .*, got -1": lambda: build(base, alternative, "graded", sharpness=-1, **given),
+        "alternative: .*constraints": lambda: build(base, bf.Alternative(problem(0), 1)),
+        "model: expected one that `alternative`": lambda: replace(base, alternative),
+        "reference: this model uses none": lambda: replace(hard, alternative, **given),
+        "reference: this model uses": lambda: models.set_reference(base, given["reference"]),
+        "model: it has an alternative set": lambda: build(hard, alternative),
+        "model: it has a reference": lambda: build(whitened, alternative, "graded", **given),
+        r"reference: .*\(3, 2\)": lambda: build(base, alternative, "graded", reference=other),
+        "model: .*free variable `theta_reward`": lambda: models.laplace(one_event),
+        "event: expected an alternative and": lambda: models.laplace(base, alternative),
+        "model: .*`theta_reward`": lambda: build(foreign, bf.Alternative(problem(0), 1)),
+        "model: expected a variable `theta_": lambda: models.whitened(foreign),
+    }.items():
+        with pytest.raises(ValueError, match=f"^{message}"):
+            call()
+    with pytest.raises(TypeError, match=r"^alternative: expected an Alternative, got int"):
+        build(base, 1)
+    with pytest.raises(TypeError, match=r"^reference: expected a Reference, got int"):
+        build(base, alternative, "graded", reference=1)
 
 
 def test_impossible_events_are_left_out_or_refused():

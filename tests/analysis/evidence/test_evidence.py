@@ -18,7 +18,7 @@ from bayes_feasible.analysis.evidence.result import judge_weights
 from bayes_feasible.analysis.samplers.targets import target
 from bayes_feasible.models import density as density_module
 from bayes_feasible.models.density import Density, density
-from bayes_feasible.models.laplace import event_modes, global_modes
+from bayes_feasible.models.modes import event_modes, global_modes
 
 FALSE_ALARM = 1e-4  # of every statistical test here, and in all over its cases
 ARMS = np.array([[1.0, 0.2], [0.3, 0.9], [-0.5, 0.8]])

@@ -5,13 +5,7 @@ import pytest
 import xarray as xr
 from helpers import agrees, gaussian_draws, honest
 from scipy import stats
-from test_evidence import (
-    FALSE_ALARM,
-    PULLS,
-    gaussian_history,
-    logistic_data,
-    logistic_truth,
-)
+from test_evidence import FALSE_ALARM, PULLS, gaussian_history, logistic_data, logistic_truth
 
 import bayes_feasible as bf
 from bayes_feasible import models

@@ -8,16 +8,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from helpers import (
-    agrees,
-    blocks,
-    counted,
-    gaussian_draws,
-    in_balls,
-    membership,
-    same_law,
-    z_bound,
-)
+from helpers import agrees, blocks, counted, gaussian_draws, in_balls, membership, same_law, z_bound
 from model_helpers import history, problem, student_draws
 from scipy import stats
 
@@ -266,10 +257,7 @@ def test_nuts_on_components_is_right(component, four_events, tmp_path):
     posterior, alternative = four_events
     _check_component(component, posterior, alternative)
     assert same_law(
-        alternative,
-        blocks(_draws(component))[::2],
-        _reference(posterior, alternative),
-        FALSE_ALARM,
+        alternative, blocks(_draws(component))[::2], _reference(posterior, alternative), FALSE_ALARM
     )
     table = component["components"].to_dataset()
     logs = alternative.event_log_probabilities(posterior).values

@@ -39,10 +39,9 @@ def random_instance(features, arms, constraints, *, others=None, seed=0, infinit
             vectors, [np.inf if infinite else 0.3] * constraints, candidates=candidates,
             reward_noise=0.8, cost_noise=0.6,
         )  # fmt: skip
-        try:
-            return bf.Instance(problem, reward, cost)
-        except ValueError:
-            continue
+        instance = bf.Instance(problem, reward, cost)
+        if instance.best is not None:
+            return instance
     raise AssertionError("no feasible instance")
 
 

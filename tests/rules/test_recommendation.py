@@ -18,7 +18,7 @@ from rule_cases import (
 from scipy import stats
 
 import bayes_feasible as bf
-from bayes_feasible.alternative.feasible import best_of_draws, log_feasible
+from bayes_feasible.alternative.feasible import log_feasible
 from bayes_feasible.recommendation import Recommendation
 
 
@@ -150,7 +150,7 @@ def test_probability_that_none_is_feasible(pulls, radius):
     rule = none_feasible_rule(pulls, radius=radius)
     posterior, size = rule.posterior, 400_000
     draws = posterior.sample(size, seed=3)
-    some = np.sum(best_of_draws(rule.problem, blocks(draws)) >= 0)
+    some = np.sum(rule.problem.best_under(blocks(draws)) >= 0)
     low, high = stats.beta.interval(1 - FALSE_ALARM, some + 0.5, size - some + 0.5)
     log_some, log_none = log_feasible(posterior, np.random.default_rng(4))
     assert_allclose(np.exp(log_some) + np.exp(log_none), 1.0, rtol=1e-12)

@@ -8,7 +8,8 @@ other files. All of these are refused.
 import io
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -18,6 +19,7 @@ from bayes_feasible.files.atomic import write_bytes
 if TYPE_CHECKING:
     import xarray as xr
 
+MOST_TEXT = 2**26  # bytes
 MOST = 2**32  # bytes of a file that is read whole, and of what a netCDF file unpacks to
 KINDS = {
     stat.S_IFDIR: "a folder", stat.S_IFLNK: "a link", stat.S_IFSOCK: "a socket",
@@ -92,7 +94,7 @@ class Folder:
         for part in parts:
             path /= part
             if path.is_symlink() or path.is_junction():
-                raise ValueError(f"{path}: expected a file, this is a link")
+                raise Misfit(f"{path}: expected a file, this is a link")
         return path
 
     def exists(self, name: str) -> bool:
@@ -108,35 +110,35 @@ class Folder:
         """Refuse links, pipes, devices and sockets here and in folders of these names."""
         for below in ("", *folders):
             for name in self.names(below):
-                path = self.find(f"{below}/{name}" if below else name)
-                kind = stat.S_IFMT(path.lstat().st_mode)
-                if kind not in (stat.S_IFREG, stat.S_IFDIR):
-                    raise ValueError(f"{path}: expected a file, this is {KINDS.get(kind, 'none')}")
+                path = self.find(f"{below}/{name}".strip("/"))
+                if not path.is_dir():
+                    with blame(path):
+                        _require_file(path.lstat())
 
     def read(self, name: str, most: int = MOST) -> bytes | None:
         """Read a file; None if there is none."""
         path = self.find(name)
-        try:
+        with blame(path), suppress(FileNotFoundError):
             return read_file(path, links=False, most=most)
-        except FileNotFoundError:
-            return None
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
+        return None
 
-    def read_text(self, name: str, most: int = 2**26) -> str:
+    def require(self, name: str) -> bytes:
+        """Read a file that must be there."""
+        content = self.read(name)
+        if content is None:
+            raise FileNotFoundError(f"{self.path / name}: no such file")
+        return content
+
+    def read_text(self, name: str) -> str:
         """Read a text in UTF-8; "" if there is none."""
-        try:
-            return (self.read(name, most) or b"").decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{self.path / name}: expected text in UTF-8 ({error})") from None
+        with blame(self.path / name):
+            return (self.read(name, MOST_TEXT) or b"").decode("utf-8")
 
     def read_netcdf(self, name: str) -> "xr.Dataset | None":
         """Read a Dataset, see `read_netcdf`; None if there is none."""
         content = self.read(name)
-        try:
+        with blame(self.path / name):
             return None if content is None else read_netcdf(content)
-        except ValueError as error:
-            raise ValueError(f"{self.path / name}: {error}") from None
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, whole or not at all."""
@@ -146,7 +148,7 @@ class Folder:
         """Make a folder in it if there is none; give its path."""
         path = self.find(name)
         if path.exists() and not path.is_dir():
-            raise ValueError(f"{path}: expected a folder, this is a file")
+            raise Misfit(f"{path}: expected a folder, this is a file")
         path.mkdir(exist_ok=True)
         return path
 
@@ -154,6 +156,27 @@ class Folder:
         """Remove files, where there are such."""
         for name in names:
             self.find(name).unlink(missing_ok=True)
+
+
+@contextmanager
+def blame(path: Path) -> Iterator[None]:
+    """Say that what goes wrong with what a file holds is the fault of that file."""
+    try:
+        yield
+    except Misfit:
+        raise  # told already
+    except UnicodeDecodeError as error:
+        raise Misfit(f"{path}: expected text in UTF-8 ({error})") from error
+    except RecursionError:
+        raise Misfit(f"{path}: values are nested too deeply") from None
+    except KeyError as error:
+        raise Misfit(f"{path}: has no {error}") from error
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        raise Misfit(f"{path}: {error}") from error
+
+
+class Misfit(ValueError):
+    """A file whose content is not what it should be; the message begins with its path."""
 
 
 def read_netcdf(content: bytes) -> "xr.Dataset":
@@ -164,16 +187,23 @@ def read_netcdf(content: bytes) -> "xr.Dataset":
     ValueError
         If it is none, or damaged, or takes data from another file, or is far too large.
     """
-    import h5py
     import xarray as xr
+
+    with opened_hdf5(content), xr.open_dataset(io.BytesIO(content), engine="h5netcdf") as dataset:
+        return dataset.load()
+
+
+@contextmanager
+def opened_hdf5(content: bytes) -> Iterator[Any]:
+    """Open the content of an HDF5 file that holds all of its data itself, as `h5py.File`."""
+    import h5py
 
     with undisturbed():  # HDF5 calls back, and makes errors of its own of what is raised there
         try:
             with h5py.File(io.BytesIO(content), "r") as file:
-                require_own_data(file)
-            with xr.open_dataset(io.BytesIO(content), engine="h5netcdf") as dataset:
-                return dataset.load()
-        except Outside:
+                _require_own_data(file)
+                yield file
+        except (Outside, MemoryError):
             raise
         except Exception as error:  # a damaged file is met by any of them, deep in HDF5
             raise ValueError(f"not a netCDF file, or damaged ({error})") from None
@@ -183,13 +213,8 @@ class Outside(ValueError):
     """A netCDF file that does not hold its data itself."""
 
 
-def require_own_data(file: Any) -> None:
-    """Refuse an open HDF5 file whose data are elsewhere, or too many to unpack.
-
-    Parameters
-    ----------
-    file : h5py.File
-    """
+def _require_own_data(file: Any) -> None:
+    """Refuse an open HDF5 file whose data are elsewhere, or too many to unpack."""
     import h5py
 
     unpacked, groups, seen = 0, [file], set()

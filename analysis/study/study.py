@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -33,7 +34,7 @@ from bayes_feasible.files.documents import to_document
 from bayes_feasible.files.guard import blame
 from bayes_feasible.files.lock import locked_folder
 from bayes_feasible.posterior import Posterior
-from bayes_feasible.simulation import pool, streams
+from bayes_feasible.simulation import cluster, pool, streams
 from bayes_feasible.simulation.pool import Unfinished
 from bayes_feasible.simulation.simulate import Environment, Replicate, _dataset, _replicate, _start
 
@@ -167,7 +168,7 @@ def study(
     wanted = specified(specification)
     workers = None if workers is None else _check.count("workers", workers)
     if dask is not None:
-        pool.check_dask(dask)
+        cluster.check_dask(dask)
         if workers is not None:
             raise ValueError("workers: a Dask cluster has its own; give workers or dask, not both")
     if restart and extend:
@@ -214,20 +215,22 @@ def _compute(
     if not missing:
         return 0
     rounds = wanted.horizon * sum(part.size for part in missing)
-    if dask is None or pool.local_workers(dask) is not None:
+    if dask is None or cluster.local_workers(dask) is not None:
         _compile(wanted, {part.rule for part in missing}, show)
     total = wanted.horizon * wanted.replicates * len(wanted.rules)
-    done = compute(folder.parts, missing, _executor(missing, rounds, workers, dask))
+    done = compute(folder.parts, missing, _executor(missing, rounds, workers, dask, show))
     with closing(done), _bar("study", total, "round", show, total - rounds) as bar:
         for part in done:
             bar.update(wanted.horizon * part.size)
     return len(missing)
 
 
-def _executor(parts: list[Part], rounds: int, workers: int | None, dask: str | None) -> Any:
+def _executor(
+    parts: list[Part], rounds: int, workers: int | None, dask: str | None, show: bool
+) -> Any:
     """Where to compute the parts, as `pool.run` takes it."""
     if dask is not None:
-        return dask
+        return partial(cluster.run_on_dask, address=dask, show=show)
     if workers is None:
         return pool.choose_executor(parts, rounds)
     return False if workers == 1 else workers

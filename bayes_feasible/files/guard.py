@@ -155,7 +155,10 @@ class Folder:
     def remove(self, names: Iterable[str]) -> None:
         """Remove files, where there are such."""
         for name in names:
-            self.find(name).unlink(missing_ok=True)
+            path = self.find(name)
+            if path.is_dir():
+                raise Misfit(f"{path}: expected a file, this is a folder")
+            path.unlink(missing_ok=True)
 
 
 @contextmanager

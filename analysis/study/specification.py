@@ -356,6 +356,7 @@ def _checks(value: Any, rules: tuple[RuleChoice, ...], times: tuple[int, ...]) -
             raise ValueError(
                 f"checks: checkpoints: {time} is none of the study's, {', '.join(map(str, times))}"
             )
+    chains = value.get("chains", Checks.chains)
     return Checks(
         _samplers(value.get("samplers")),
         wanted,

@@ -212,7 +212,7 @@ def dask_client(address: str) -> Iterator[Any]:
     if workers is None:
         try:
             client = Client(address, timeout=PATIENCE, set_as_default=False)
-        except (OSError, ValueError) as error:  # nobody there, or no address
+        except (OSError, ValueError, TypeError) as error:  # nobody there, no address, no key
             raise ValueError(f"dask: no scheduler answers at {address!r} ({error})") from None
         try:
             yield client

@@ -10,32 +10,7 @@ bring PyMC or Matplotlib.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from bayes_feasible.analysis.calibration.calibration import (
-        alternative_ranks as alternative_ranks,
-    )
-    from bayes_feasible.analysis.calibration.calibration import distribution as distribution
-    from bayes_feasible.analysis.calibration.calibration import figure as calibration_figure
-    from bayes_feasible.analysis.calibration.calibration import judge as judge_ranks
-    from bayes_feasible.analysis.calibration.calibration import model_ranks as model_ranks
-    from bayes_feasible.analysis.calibration.calibration import rule_ranks as rule_ranks
-    from bayes_feasible.analysis.calibration.reliability import reliability as reliability
-    from bayes_feasible.analysis.calibration.reliability import rule_reliability as rule_reliability
-    from bayes_feasible.analysis.evidence.evidence import log_error as log_error
-    from bayes_feasible.analysis.evidence.result import Evidence as Evidence
-    from bayes_feasible.analysis.evidence.result import Refused as Refused
-    from bayes_feasible.analysis.report.figures import draw_study as draw_study
-    from bayes_feasible.analysis.report.geometry import geometry as geometry
-    from bayes_feasible.analysis.report.report import write as write_report
-    from bayes_feasible.analysis.samplers.sample import sample_alternative as sample_alternative
-    from bayes_feasible.analysis.samplers.scoreboard import scoreboard as scoreboard
-    from bayes_feasible.analysis.study.convergence import summarise as summarise
-    from bayes_feasible.analysis.study.lower_bound import LowerBound as LowerBound
-    from bayes_feasible.analysis.study.lower_bound import check as check_lower_bound
-    from bayes_feasible.analysis.study.study import Study as Study
-    from bayes_feasible.analysis.study.study import posteriors as posteriors
+from typing import Any
 
 _HOME = {
     "Evidence": "evidence.result.Evidence",

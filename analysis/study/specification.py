@@ -362,9 +362,7 @@ def _checks(value: Any, rules: tuple[RuleChoice, ...], times: tuple[int, ...]) -
         wanted,
         rule,
         _check.count("checks: draws", value.get("draws", Checks.draws), most=MOST_DRAWS),
-        _check.count(
-            "checks: chains", value.get("chains", Checks.chains), least=2, most=MOST_CHAINS
-        ),
+        _check.count("checks: chains", chains, least=2, most=MOST_CHAINS),
     )
 
 

@@ -220,7 +220,8 @@ def dask_client(address: str) -> Iterator[Any]:
             client.close(timeout=2)  # which a scheduler that is gone would use up
         return
     # Rules hold the interpreter while they run: one thread a process.
-    options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.ERROR}
+    options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    options |= {"silence_logs": logging.CRITICAL}
     with (
         LocalCluster(n_workers=workers, **options) as cluster,
         Client(cluster, set_as_default=False) as client,

@@ -155,6 +155,8 @@ MANIFESTS = {
     "format infinite": lambda m: m.update(format=float("inf")),
     "meaning list": lambda m: m.update(meaning=[], hash=digest([])),
     "meaning nan": lambda m: m.update(meaning={"a": float("nan")}, hash="x"),
+    "another horizon": lambda m: m["meaning"].update(horizon=99),
+    "meaning text": lambda m: m.update(meaning="x", hash=digest("x")),
     "another meaning": lambda m: m.update(meaning={"a": 1}, hash=digest({"a": 1})),
     "specification text": lambda m: m.update(specification="x"),
     "only the format": lambda m: [m.pop(key) for key in list(m) if key != "format"],

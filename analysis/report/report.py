@@ -1,7 +1,7 @@
 """A study as one web page: the verdict first, then what it rests on.
 
 The page stands alone: pictures and style are inside it, it needs no script and no network. The
-words are in `templates/report.html.j2`. The same study gives the same bytes.
+words are in `templates`. The same study gives the same bytes.
 """
 
 import base64
@@ -9,6 +9,7 @@ import math
 import os
 import tomllib
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,41 +43,6 @@ TONE = {ATTAINS: "good", BELOW: "bad", UNDECIDED: "open", UNDEFINED: "open", FAU
 MOST_SCORES = 10_000
 SAMPLER_TROUBLE = ("condemned", "failed", "doubtful")
 BOARD = "scoreboard_"  # and the number of pulls: the name of a figure
-
-CAPTIONS = {
-    "log_error": "Posterior probability that the best candidate is not the best, on two "
-    "logarithmic scales: mean log-probability over replicates, and the band that holds most of "
-    "them. In the long run no curve can fall faster than the dashed line. Below, how many nats "
-    "each rule is behind the best one: rules that overlap above come apart there.",
-    "local_exponent": "How fast the error fell over the decade before each time, in units of Γ. "
-    "Early values are above 1 because of a polynomial factor that stops mattering.",
-    "rate_posterior": "The rate that the regression fits to the error curve of each rule. Bars are "
-    "intervals, circles are means, and the shaded strip is the region of practical equivalence. "
-    "No rule can be in the hatched part in the long run: a fit that ends up there overshoots, as "
-    "it does while an allocation still improves.",
-    "efficiency": "The rate that the pulls so far could reach at best, as a share of Γ, whatever "
-    "they happened to show: mean and band over replicates.",
-    "allocation": "How the pulls were shared out in the end, beside the optimal shares.",
-    "accuracy": "Share of replicates that recommend the right candidate, with two standard "
-    "deviations of that share either way.",
-    "geometry": "Parameters under which the recommendation would be wrong (shaded), and the one "
-    "that is hardest to tell apart from the truth (cross), in each parameter's plane. Grey lines "
-    "are the limits of the other mistakes.",
-}
-
-# What a figure shows, for who cannot see it. {after} is the time, {NAME} a number for each rule.
-ALTERNATIVES = {
-    "log_error": "Log-probability of error against time. Mean {after}: {log_error:.4g}; the line "
-    "of slope Γ is at {limit:.4g}.",
-    "local_exponent": "Local exponent in units of Γ against time. {after}: {slope:.3f}.",
-    "rate_posterior": "Posterior densities of the rate in units of Γ. Means: {relative_rate:.3f}.",
-    "efficiency": "Efficiency of the allocation against time. {after}: {efficiency:.3f}.",
-    "accuracy": "Share of right recommendations against time. {after}: {accuracy:.0%}.",
-    "allocation": "Shares of the pulls {after} beside the optimal ones (largest: {shares}). Total "
-    "distance to them: {distance:.3f}.",
-    "geometry": "Planes of the reward and cost parameters with the truth, the limits of each "
-    "mistake, and the hardest alternative on the nearest limit.",
-}
 
 
 class Table(NamedTuple):
@@ -162,7 +128,7 @@ def render(files: Folder) -> str:
         require_summary(summary)
         rules = list(_rows(summary, "rule"))
         names = ", ".join(str(rule.rule.item()) for rule in rules)
-        words = {
+        found = {
             "about": summary.attrs,
             "headline": write_headline(summary),
             "rules": list(map(_describe_rule, rules)),
@@ -187,7 +153,7 @@ def render(files: Folder) -> str:
         limits={"rhat": RHAT, "ess": ESS},
         overshot=OVERSHOT,
         overshoot=OVERSHOOT,
-        **words,
+        **found,
     )
 
 
@@ -309,7 +275,9 @@ def _find_figures(
     files: Folder, summary: xr.Dataset, boards: Sequence[Board]
 ) -> list[dict[str, str]]:
     """Find the figures in their order, as what the page shows of each."""
-    found = [(name, describe_figure(name, summary), caption) for name, caption in CAPTIONS.items()]
+    found = [
+        (name, describe_figure(name, summary), each["caption"]) for name, each in _words().items()
+    ]
     found += [(board.figure, board.alternative, board.caption) for board in boards]
     shown = []
     for name, alternative, caption in found:
@@ -319,6 +287,12 @@ def _find_figures(
             source = f"data:image/svg+xml;base64,{code}"
             shown.append({"alt": alternative, "caption": caption, "source": source})
     return shown
+
+
+@cache
+def _words() -> dict[str, dict[str, str]]:
+    """The words of each figure."""
+    return tomllib.loads((TEMPLATES / "figures.toml").read_text(encoding="utf-8"))
 
 
 class _Each:
@@ -337,7 +311,7 @@ def describe_figure(name: str, summary: xr.Dataset) -> str:
     last, best = summary.isel(time=-1), summary.optimal_allocation
     top = best.sortby(best, ascending=False)[:3]
     numbers = {str(key): _Each(last[key]) for key in last.data_vars if last[key].dims == ("rule",)}
-    return ALTERNATIVES[name].format(
+    return _words()[name]["alternative"].format(
         after=f"after {summary.attrs['horizon']:,} pulls",
         limit=-summary.attrs["rate"] * summary.attrs["horizon"],
         shares=", ".join(f"arm {arm} {float(top.sel(arm=arm)):.1%}" for arm in top.arm.values),

@@ -60,38 +60,7 @@ KEYS = ("title", *REQUIRED, "checkpoints", "seed", "checks")
 MOST_DRAWS, MOST_CHAINS = 10**6, 100  # of a check, which holds them all in memory
 CHECK_KEYS = ("samplers", "checkpoints", "rule", "draws", "chains")
 
-DEFAULT = """\
-title = "End of Optimism: does the probability of error fall at the optimal rate?"
-horizon = 100_000
-replicates = 48
-seed = 0
-
-[instance]
-name = "end_of_optimism"
-alpha = 0.3
-
-[rules.Oracle]
-
-[rules.BestResponse]
-
-[rules."BLFAIPS, true posterior"]
-kind = "BLFAIPS"
-eta = 1.0
-
-[rules."BLFAIPS, paper"]
-kind = "BLFAIPS"
-eta = "paper"
-
-[rules.TopTwo]
-
-[rules.LinearThompson]
-
-[rules.Uniform]
-
-[checks]
-samplers = ["exact", "exact_step", "smc_graded", "slice"]
-checkpoints = [1000]
-"""
+DEFAULT = Path(__file__).with_name("default.toml").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -407,9 +407,9 @@ def _format(row: xr.Dataset, name: str, form: str) -> str:
 
 
 def _number(value: Any) -> str:
-    return f"{float(value):.4f}" if math.isfinite(float(value)) else "-"
+    return f"{float(value):.3f}" if math.isfinite(float(value)) else "-"
 
 
 def _range(low: Any, high: Any) -> str:
     both = math.isfinite(float(low)) and math.isfinite(float(high))
-    return f"{float(low):.4f} to {float(high):.4f}" if both else "-"
+    return f"{float(low):.3f} to {float(high):.3f}" if both else "-"

@@ -12,8 +12,8 @@ from helpers import files
 
 import bayes_feasible as bf
 from bayes_feasible import cli
-from bayes_feasible.analysis.report import figures, style
 from bayes_feasible.analysis.study import convergence, study
+from bayes_feasible.files.atomic import write_bytes
 
 SPECIFICATION = {
     "instance": {"name": "end_of_optimism", "alpha": 0.3},
@@ -22,7 +22,7 @@ SPECIFICATION = {
     "replicates": 3,
     "checks": {"samplers": ["exact"], "checkpoints": [100], "draws": 100},
 }
-PATIENCE = 20  # seconds
+PATIENCE = 60  # seconds: a machine may have much else to do
 MEMORY = 6 * 2**30  # bytes on top of what the process has
 CASES = hostile_folders.cases()
 QUICK = [  # one of each kind
@@ -42,14 +42,16 @@ QUICK = [  # one of each kind
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    """A finished study, but for the regression and most of the figures, which take long."""
+    """A finished study, but for the regression and the figures, which take long."""
 
     def summarise(results, wanted, show):
         return convergence.summarise(results, wanted.instance, regression=False, progress=False)
 
     def draw(summary, boards, wanted, path):
-        drawn = {"accuracy": figures.accuracy(summary), "log_error": figures.log_error(summary)}
-        return [each for name, axes in drawn.items() for each in style.save(axes, path / name)]
+        found = [path / name for name in ("accuracy.png", "log_error.svg")]
+        for each in found:
+            write_bytes(each, b"<svg></svg>")
+        return found
 
     folder = tmp_path_factory.mktemp("original") / "study"
     with pytest.MonkeyPatch.context() as patch:

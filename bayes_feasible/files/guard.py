@@ -95,6 +95,8 @@ class Folder:
             path /= part
             if path.is_symlink() or path.is_junction():
                 raise Misfit(f"{path}: expected a file, this is a link")
+        if path.parent.exists() and not path.parent.is_dir():
+            raise Misfit(f"{path.parent}: expected a folder, this is a file")
         return path
 
     def exists(self, name: str) -> bool:

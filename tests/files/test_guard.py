@@ -78,6 +78,8 @@ def test_inside_of_a_folder(tmp_path):
         folder.require("b.txt")
     with pytest.raises(ValueError, match="sub: expected a file, this is a folder"):
         folder.remove(["sub"])
+    with pytest.raises(ValueError, match=r"a\.txt: expected a folder, this is a file"):
+        folder.read("sub/a.txt/b")
     folder.remove(["sub/a.txt", "none"])
     assert files(tmp_path) == {}
 

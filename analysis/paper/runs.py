@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.analysis.paper.claims import Claim
-from bayes_feasible.analysis.study.store import Store, Task, compute, key_of, read_dataset
+from bayes_feasible.analysis.study.store import Store, Task, compute, key_of
 from bayes_feasible.files.documents import to_document
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.rate import optimal_rate, smallest_exponents
@@ -147,7 +147,7 @@ def complete(
     missing = sorted((p for p in pieces if p.key not in store), key=lambda p: len(p.tasks) > 1)
     for piece in pieces:
         if piece.key in store:
-            yield piece, read_dataset(store.read(piece.key)), True
+            yield piece, store.read_dataset(piece.key), True
     for piece in missing if workers else ():
         piece.prepare()
     owner = {task.key: piece for piece in missing for task in piece.tasks}
@@ -165,11 +165,11 @@ def complete(
 
 def _keep_whole(piece: Piece, store: Store) -> xr.Dataset:
     """Keep a piece as a whole, in the place of its parts."""
-    found = piece.join([read_dataset(store.read(task.key)) for task in piece.tasks])
+    found = piece.join([store.read_dataset(task.key) for task in piece.tasks])
     encoding = {name: SMALLER for name in found.data_vars if found[name].dtype.kind in "fib"}
-    content = store.write(piece.name, piece.key, found, encoding=encoding)
+    store.write(piece.name, piece.key, found, encoding=encoding)
     store.remove(task.key for task in piece.tasks)
-    return read_dataset(content)
+    return store.read_dataset(piece.key)
 
 
 def repeat(work: Callable[[Any], xr.Dataset], seed: Any, runs: int, horizon: int) -> xr.Dataset:

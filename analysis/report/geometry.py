@@ -12,17 +12,7 @@ from matplotlib.patches import Ellipse
 from matplotlib.ticker import MaxNLocator
 
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.analysis.report.style import (
-    COLOURS,
-    LIMIT,
-    SHOWN_ARMS,
-    SIZE,
-    STYLE,
-    finish,
-    make_axes,
-    plain_name,
-    shorten,
-)
+from bayes_feasible.analysis.report import style
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.rate import optimal_rate
 
@@ -50,10 +40,10 @@ def geometry(instance: Instance) -> list[Axes]:
     event = alternative.events.index(nearest.event.item())
     precision = (problem.arms.T * np.asarray(rate.allocation)) @ problem.arms
     planes = _planes(instance, alternative, nearest)
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(style.STYLE):
         columns = min(len(planes), 2)
         rows = math.ceil(len(planes) / columns)
-        size = (2.7 * columns, 2.5 * rows + 0.9) if columns > 1 else SIZE
+        size = (2.7 * columns, 2.5 * rows + 0.9) if columns > 1 else style.SIZE
         figure = Figure(figsize=size, layout="constrained")
         drawn = [figure.add_subplot(rows, columns, i + 1) for i in range(len(planes))]
         for axes, (title, truth, found, normals, limits, noise) in zip(drawn, planes, strict=True):
@@ -69,7 +59,7 @@ def geometry(instance: Instance) -> list[Axes]:
                 *found, "X", color="#D55E00", markersize=8, markeredgecolor="white",
                 label="hardest alternative", zorder=6,
             )  # fmt: skip
-            names = list(map(plain_name, problem.coords["feature"]))
+            names = list(map(style.plain_name, problem.coords["feature"]))
             axes.set(title=title, xlabel=f"feature {names[0]}", ylabel=f"feature {names[1]}")
             axes.set_aspect("equal")
             axes.xaxis.set_major_locator(MaxNLocator(4))
@@ -90,7 +80,7 @@ def _planes(instance: Instance, alternative: Alternative, nearest: xr.Dataset) -
     noise = np.concatenate([[problem.reward_noise], problem.cost_noise])
     names = [
         "reward parameter",
-        *(f"cost parameter {plain_name(n)}" for n in problem.coords["constraint"]),
+        *(f"cost parameter {style.plain_name(n)}" for n in problem.coords["constraint"]),
     ]
     return [
         (names[block], truths[block], found[block], alternative.union.vectors[:, i],
@@ -149,17 +139,19 @@ def exponents(instance: Instance, axes: Axes | None = None) -> Axes:
     values = rate.exponents.values
     order = np.argsort(values, kind="stable")
     order = order[np.isfinite(values[order])]
-    number, order = order.size, order[: 2 * SHOWN_ARMS]
+    number, order = order.size, order[: 2 * style.SHOWN_ARMS]
     if not number:
         raise ValueError("instance: no mistake is possible, so there is no exponent to draw")
-    axes = make_axes(axes, height=2.2 + 0.24 * order.size)
+    axes = style.make_axes(axes, height=2.2 + 0.24 * order.size)
     kinds = [str(kind) for kind in instance.kind]
-    for colour, kind in zip(COLOURS, sorted(set(kinds)), strict=False):
+    for colour, kind in zip(style.COLOURS, sorted(set(kinds)), strict=False):
         rows = [row for row, i in enumerate(order) if kinds[i] == kind]
         if rows:
             axes.barh(rows, values[order[rows]], color=colour, label=kind, height=0.7)
-    axes.axvline(rate.value, color="#B00020", label=f"Γ = {rate.value:.5g}", **LIMIT)
-    axes.set_yticks(range(order.size), [shorten(instance.problem.name(int(i))) for i in order])
+    axes.axvline(rate.value, color="#B00020", label=f"Γ = {rate.value:.5g}", **style.LIMIT)
+    axes.set_yticks(
+        range(order.size), [style.shorten(instance.problem.name(int(i))) for i in order]
+    )
     axes.invert_yaxis()
     if values[order].min() > 0 and values[order].max() > 20 * values[order].min():
         axes.set_xscale("log")
@@ -170,4 +162,4 @@ def exponents(instance: Instance, axes: Axes | None = None) -> Axes:
         xlabel="exponent (nats per pull)",
         ylabel="candidate" + (f" (the {order.size} hardest of {number})" * (number > order.size)),
     )
-    return finish(axes, columns=2)
+    return style.finish(axes, columns=2)

@@ -1,22 +1,23 @@
 """A study as one web page: the verdict first, then what it rests on.
 
 The page stands alone: pictures and style are inside it, it needs no script and no network. The
-words are in `templates/report.html.j2`. The same study gives the same bytes.
+words are in `templates`. The same study gives the same bytes.
 """
 
 import base64
-import json
 import math
 import os
 import tomllib
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
+from bayes_feasible.analysis.study.folder import FIGURES, MANIFEST, SPECIFICATION, parse_manifest
+from bayes_feasible.analysis.study.store import hash_bytes
 from bayes_feasible.analysis.study.verdicts import (
     ATTAINS,
     BELOW,
@@ -28,66 +29,20 @@ from bayes_feasible.analysis.study.verdicts import (
     UNDECIDED,
     UNDEFINED,
     overshot,
+    require_summary,
     words,
 )
 from bayes_feasible.files.atomic import write_bytes
+from bayes_feasible.files.guard import MOST_TEXT, Folder, blame
 
-PAGE = "report.html"
+PAGE, SUMMARY = "report.html", "summary.nc"
 TEMPLATES = Path(__file__).with_name("templates")
 FEW_REPLICATES = 10
 SHOWN_ARMS = 20
 TONE = {ATTAINS: "good", BELOW: "bad", UNDECIDED: "open", UNDEFINED: "open", FAULT: "fault"}
+MOST_SCORES = 10_000
 SAMPLER_TROUBLE = ("condemned", "failed", "doubtful")
 BOARD = "scoreboard_"  # and the number of pulls: the name of a figure
-
-CAPTIONS = {
-    "log_error": "Posterior probability that the best candidate is not the best, on two "
-    "logarithmic scales: mean log-probability over replicates, and the band that holds most of "
-    "them. In the long run no curve can fall faster than the dashed line. Below, how many nats "
-    "each rule is behind the best one: rules that overlap above come apart there.",
-    "local_exponent": "How fast the error fell over the decade before each time, in units of Γ. "
-    "Early values are above 1 because of a polynomial factor that stops mattering.",
-    "rate_posterior": "The rate that the regression fits to the error curve of each rule. Bars are "
-    "intervals, circles are means, and the shaded strip is the region of practical equivalence. "
-    "No rule can be in the hatched part in the long run: a fit that ends up there overshoots, as "
-    "it does while an allocation still improves.",
-    "efficiency": "The rate that the pulls so far could reach at best, as a share of Γ, whatever "
-    "they happened to show: mean and band over replicates.",
-    "allocation": "How the pulls were shared out in the end, beside the optimal shares.",
-    "accuracy": "Share of replicates that recommend the right candidate, with two standard "
-    "deviations of that share either way.",
-    "geometry": "Parameters under which the recommendation would be wrong (shaded), and the one "
-    "that is hardest to tell apart from the truth (cross), in each parameter's plane. Grey lines "
-    "are the limits of the other mistakes.",
-}
-
-# What a figure shows, for who cannot see it. {after} is the time, {NAME} a number for each rule.
-ALTERNATIVES = {
-    "log_error": "Log-probability of error against time. Mean {after}: {log_error:.4g}; the line "
-    "of slope Γ is at {limit:.4g}.",
-    "local_exponent": "Local exponent in units of Γ against time. {after}: {slope:.3f}.",
-    "rate_posterior": "Posterior densities of the rate in units of Γ. Means: {relative_rate:.3f}.",
-    "efficiency": "Efficiency of the allocation against time. {after}: {efficiency:.3f}.",
-    "accuracy": "Share of right recommendations against time. {after}: {accuracy:.0%}.",
-    "allocation": "Shares of the pulls {after} beside the optimal ones (largest: {shares}). Total "
-    "distance to them: {distance:.3f}.",
-    "geometry": "Planes of the reward and cost parameters with the truth, the limits of each "
-    "mistake, and the hardest alternative on the nearest limit.",
-}
-
-# What the page takes from `summary.nc`.
-VARIABLES = (
-    *("rule", "verdict", "explanation", "trouble", "log_error", "accuracy", "efficiency"),
-    *("distance", "relative_rate", "relative_lower", "relative_upper", "bounded_lower"),
-    *("bounded_upper", "local_exponent", "local_lower", "local_upper", "allocation"),
-    "optimal_allocation",
-)
-ATTRIBUTES = (
-    *("rate", "rate_lower", "rate_upper", "region", "probability", "replicates", "horizon"),
-    "best",
-)
-
-Boards = list[tuple[str, str, xr.Dataset]]  # the name of its figure, where in words, the scores
 
 
 class Table(NamedTuple):
@@ -98,6 +53,16 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
     words: Sequence[int] = (0,)
     prose: Sequence[int] = ()
+
+
+class Board(NamedTuple):
+    """What the page shows of the samplers' scores at one time."""
+
+    figure: str  # its name
+    alternative: str  # to the figure, in words
+    caption: str
+    warning: str
+    table: Table
 
 
 def write(folder: str | os.PathLike[str], path: str | os.PathLike[str] | None = None) -> Path:
@@ -130,84 +95,102 @@ def write(folder: str | os.PathLike[str], path: str | os.PathLike[str] | None = 
     ...     (page.name, page.read_text(encoding="utf-8")[:15])
     ('report.html', '<!doctype html>')
     """
-    folder = Path(folder)
-    target = folder / PAGE if path is None else Path(path)
-    write_bytes(target, render(folder).encode())
+    files = Folder(folder)
+    page, target = render(files).encode(), files.path / PAGE if path is None else Path(path)
+    if target.absolute().is_relative_to(files.path.absolute()):
+        files.write(str(target.absolute().relative_to(files.path.absolute())), page)
+    else:
+        write_bytes(target, page)
     return target
 
 
-def render(folder: Path) -> str:
+def render(files: Folder) -> str:
     """Make the page of a study's folder."""
     import jinja2
 
-    if not folder.is_dir():
-        raise ValueError(f"{folder}: no such folder")
-    summary = _read_dataset(folder / "summary.nc")
+    if not files.path.is_dir():
+        raise ValueError(f"{files.path}: no such folder")
+    summary = files.read_netcdf(SUMMARY)
     if summary is None:
-        raise ValueError(f"{folder}: no summary.nc, so this is not a finished study")
-    missing = [name for name in VARIABLES if name not in summary]
-    missing += [name for name in ATTRIBUTES if name not in summary.attrs]
-    if missing:
-        raise ValueError(f"{folder / 'summary.nc'}: not the summary of a study; no {missing[0]!r}")
-    text = _read_text(folder / "specification.toml")
-    manifest = json.loads(_read_text(folder / "manifest.json") or "{}")
-    boards = _read_boards(folder)
-    names = [str(name) for name in summary.rule.values]
+        raise ValueError(f"{files.path}: no {SUMMARY}, so this is not a finished study")
+    text, manifest, optimum = files.read_text(SPECIFICATION), {}, files.read_netcdf("optimum.nc")
+    with blame(files.path / SPECIFICATION):
+        title = tomllib.loads(text).get("title", "")
+        if not isinstance(title, str):
+            raise ValueError(f"title: expected a text, got {title!r}")
+    if files.exists(MANIFEST):
+        with blame(files.path / MANIFEST):
+            manifest = parse_manifest(files.read_text(MANIFEST))
+    with blame(files.path / "optimum.nc"):
+        hardest = "" if optimum is None else _describe_hardest(optimum)
+    boards = _read_boards(files)
+    with blame(files.path / SUMMARY):
+        require_summary(summary)
+        rules = list(_rows(summary, "rule"))
+        names = ", ".join(str(rule.rule.item()) for rule in rules)
+        found = {
+            "about": summary.attrs,
+            "headline": write_headline(summary),
+            "rules": list(map(_describe_rule, rules)),
+            "warnings": _find_warnings(summary, rules, boards) + _find_changes(files, manifest),
+            "figures": _find_figures(files, summary, boards),
+            "numbers": _tabulate_numbers(summary),
+            "diagnostics": _tabulate_diagnostics(summary),
+            "allocation": _tabulate_allocation(summary),
+        }
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     return environment.get_template("report.html.j2").render(
-        title=tomllib.loads(text).get("title") or f"Study: {', '.join(names)}",
+        title=title or f"Study: {names}",
         style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
-        about=summary.attrs,
-        headline=write_headline(summary),
-        rules=[_describe_rule(summary.sel(rule=name)) for name in names],
-        warnings=_find_warnings(folder, summary, boards, manifest),
-        figures=_find_figures(folder / "figures", summary, boards),
-        numbers=_tabulate_numbers(summary),
-        diagnostics=_tabulate_diagnostics(summary),
-        samplers=[_tabulate_samplers(where, board) for _, where, board in boards],
-        hardest=_describe_hardest(folder),
-        allocation=_tabulate_allocation(summary),
+        samplers=[board.table for board in boards],
+        hardest=hardest,
         specification=text,
-        versions=_tabulate_versions(folder, manifest),
-        checksums=_tabulate_checksums(folder, manifest),
+        versions=_tabulate_versions(manifest),
+        checksums=_tabulate_checksums(files, manifest),
         limits={"rhat": RHAT, "ess": ESS},
         overshot=OVERSHOT,
         overshoot=OVERSHOOT,
+        **found,
     )
 
 
-def _read_dataset(path: Path) -> xr.Dataset | None:
-    if not path.exists():
-        return None
-    try:
-        with xr.open_dataset(path, engine="h5netcdf") as opened:
-            return opened.load()
-    except Exception as error:  # a damaged file is met by any of them, deep in HDF5
-        raise ValueError(f"{path}: not a netCDF file, or damaged ({error})") from None
-
-
-def _read_text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.exists() else ""
-
-
-def _read_boards(folder: Path) -> Boards:
+def _read_boards(files: Folder) -> list[Board]:
     """Read the samplers' scores: one board for each time, where a file has times."""
-    boards: Boards = []
-    for path in sorted(folder.glob("scoreboard*.nc")):
-        board = _read_dataset(path)
-        assert board is not None
-        if "time" in board.dims:
-            boards += [
-                (f"{BOARD}{t}", f" after {int(t):,} pulls", board.sel(time=t))
-                for t in board.time.values
-            ]
-        else:
-            where = "" if path.stem == "scoreboard" else f" ({path.stem})"
-            boards.append((path.stem, where, board))
+    boards = []
+    for name in files.names():
+        if not name.startswith("scoreboard") or not name.endswith(".nc"):
+            continue
+        scores, stem = files.read_netcdf(name), name.removesuffix(".nc")
+        assert scores is not None
+        with blame(files.path / name):
+            if scores.sizes["sampler"] * scores.sizes.get("time", 1) > MOST_SCORES:
+                raise ValueError(f"expected at most {MOST_SCORES} scores")
+            if "time" in scores.dims:
+                for one in _rows(scores, "time"):
+                    time = int(one.time)
+                    boards.append(_board(f"{BOARD}{time}", f" after {time:,} pulls", one))
+            else:
+                where = "" if stem == "scoreboard" else f" ({stem})"
+                boards.append(_board(stem, where, scores))
     return boards
+
+
+def _board(figure: str, where: str, scores: xr.Dataset) -> Board:
+    rows = list(_rows(scores, "sampler"))
+    named = [(str(row.sampler.item()), str(row.verdict.item()), row) for row in rows]
+    bad = [f"{name} ({verdict})" for name, verdict, _ in named if verdict in SAMPLER_TROUBLE]
+    effective = "; ".join(f"{n} {v}, {_format(row, 'ess_bulk', ',.0f')}" for n, v, row in named)
+    return Board(
+        figure, f"Each sampler's verdict and effective draws{where}: {effective}.",
+        f"How many independent draws of the alternative set{where} each sampler's draws are "
+        "worth, and whether the exact answer bears them out.",
+        f"Samplers that do not pass{where}: {', '.join(bad)}. Do not use their draws; the "
+        "verdict does not rest on them." if bad else "",
+        _tabulate_samplers(where, rows),
+    )  # fmt: skip
 
 
 def _describe_rule(one: xr.Dataset) -> dict[str, str]:
@@ -251,11 +234,11 @@ def write_headline(summary: xr.Dataset) -> str:
 
 
 def _find_warnings(
-    folder: Path, summary: xr.Dataset, boards: Boards, manifest: dict[str, Any]
+    summary: xr.Dataset, rules: Sequence[xr.Dataset], boards: Sequence[Board]
 ) -> list[str]:
     found = []
-    for name in summary.rule.values:
-        one = summary.sel(rule=name)
+    for one in rules:
+        name = one.rule.item()
         if one.trouble.item():
             found.append(f"The fit of {name} cannot be trusted: {one.trouble.item()}.")
         if one.verdict.item() == FAULT:
@@ -272,57 +255,44 @@ def _find_warnings(
         )
     if summary.attrs.get("method") != "regression":
         found.append("There is no regression: the rates are slopes over the last decade.")
-    for _, where, board in boards:
-        verdicts = zip(board.sampler.values, board.verdict.values, strict=True)
-        bad = [f"{name} ({verdict})" for name, verdict in verdicts if verdict in SAMPLER_TROUBLE]
-        if bad:
-            found.append(
-                f"Samplers that do not pass{where}: {', '.join(bad)}. Do not use their draws; the "
-                "verdict does not rest on them."
-            )
-    return found + _find_changes(folder, manifest)
+    return found + [board.warning for board in boards if board.warning]
 
 
-def _find_changes(folder: Path, manifest: dict[str, Any]) -> list[str]:
+def _find_changes(files: Folder, manifest: dict[str, Any]) -> list[str]:
     """Name files that are not as the study wrote them; this page is being written."""
     missing, changed = [], []
     for name, record in sorted(manifest.get("outputs", {}).items()):
-        path = folder / name
-        if name == PAGE or "sha256" not in record:
-            continue
-        if not path.exists():
-            missing.append(name)
-        elif sha256(path.read_bytes()).hexdigest() != record["sha256"]:
+        content = None if name == PAGE else files.read(name)
+        if content is not None and hash_bytes(content) != record["sha256"]:
             changed.append(name)
+        if content is None and name != PAGE:
+            missing.append(name)
     found = [f"Missing: {', '.join(missing)}."] if missing else []
     return found + ([f"Changed since the study wrote it: {', '.join(changed)}."] if changed else [])
 
 
-def _find_figures(folder: Path, summary: xr.Dataset, boards: Boards) -> list[dict[str, str]]:
+def _find_figures(
+    files: Folder, summary: xr.Dataset, boards: Sequence[Board]
+) -> list[dict[str, str]]:
     """Find the figures in their order, as what the page shows of each."""
-    found = [(name, describe_figure(name, summary), caption) for name, caption in CAPTIONS.items()]
-    for name, where, board in boards:
-        scores = "; ".join(
-            f"{row.sampler.item()} {row.verdict.item()}, {_format(row, 'ess_bulk', ',.0f')}"
-            for row in _rows(board, "sampler")
-        )
-        caption = (
-            f"How many independent draws of the alternative set{where} each sampler's draws are "
-            "worth, and whether the exact answer bears them out."
-        )
-        found.append(
-            (name, f"Each sampler's verdict and effective draws{where}: {scores}.", caption)
-        )
-    return [
-        {
-            "alt": alt,
-            "caption": caption,
-            "source": "data:image/svg+xml;base64,"
-            + base64.b64encode((folder / f"{name}.svg").read_bytes()).decode("ascii"),
-        }
-        for name, alt, caption in found
-        if (folder / f"{name}.svg").exists()
+    found = [
+        (name, describe_figure(name, summary), each["caption"]) for name, each in _words().items()
     ]
+    found += [(board.figure, board.alternative, board.caption) for board in boards]
+    shown = []
+    for name, alternative, caption in found:
+        content = files.read(f"{FIGURES}/{name}.svg", MOST_TEXT)
+        if content is not None:
+            code = base64.b64encode(content).decode("ascii")
+            source = f"data:image/svg+xml;base64,{code}"
+            shown.append({"alt": alternative, "caption": caption, "source": source})
+    return shown
+
+
+@cache
+def _words() -> dict[str, dict[str, str]]:
+    """The words of each figure."""
+    return tomllib.loads((TEMPLATES / "figures.toml").read_text(encoding="utf-8"))
 
 
 class _Each:
@@ -341,7 +311,7 @@ def describe_figure(name: str, summary: xr.Dataset) -> str:
     last, best = summary.isel(time=-1), summary.optimal_allocation
     top = best.sortby(best, ascending=False)[:3]
     numbers = {str(key): _Each(last[key]) for key in last.data_vars if last[key].dims == ("rule",)}
-    return ALTERNATIVES[name].format(
+    return _words()[name]["alternative"].format(
         after=f"after {summary.attrs['horizon']:,} pulls",
         limit=-summary.attrs["rate"] * summary.attrs["horizon"],
         shares=", ".join(f"arm {arm} {float(top.sel(arm=arm)):.1%}" for arm in top.arm.values),
@@ -383,7 +353,7 @@ def _tabulate_diagnostics(summary: xr.Dataset) -> Table | None:
     return Table("Worst over the parameters of each fit (NUTS)", header, rows, prose=(6,))
 
 
-def _tabulate_samplers(where: str, board: xr.Dataset) -> Table:
+def _tabulate_samplers(where: str, scores: Sequence[xr.Dataset]) -> Table:
     header = ["sampler", "verdict", "R-hat", "effective draws", "outside the set", "log P error",
               "reason"]  # fmt: skip
     forms = {"rhat": ".3f", "ess_bulk": ",.0f", "outside": ".2%", "log_probability_error": "+.4f"}
@@ -391,17 +361,15 @@ def _tabulate_samplers(where: str, board: xr.Dataset) -> Table:
         [str(row.sampler.item()), str(row.verdict.item()),
          *(_format(row, name, form) for name, form in forms.items()),
          str(row.reason.item()) if "reason" in row else ""]
-        for row in _rows(board, "sampler")
+        for row in scores
     ]  # fmt: skip
     caption = f"Samplers of the alternative set{where}, against the exact answer"
     return Table(caption, header, rows, words=(0, 1), prose=(6,))
 
 
-def _describe_hardest(folder: Path) -> str:
-    optimum = _read_dataset(folder / "optimum.nc")
-    if optimum is None or not str(optimum.hardest.item()):
-        return ""
-    return f"{optimum.hardest.item()} ({optimum.mistake.item()})"
+def _describe_hardest(optimum: xr.Dataset) -> str:
+    hardest = str(optimum.hardest.item())
+    return hardest and f"{hardest} ({optimum.mistake.item()})"
 
 
 def _tabulate_allocation(summary: xr.Dataset) -> Table:
@@ -415,20 +383,17 @@ def _tabulate_allocation(summary: xr.Dataset) -> Table:
     return Table(f"Shares of the pulls at the end{more}", header, rows)
 
 
-def _tabulate_versions(folder: Path, manifest: dict[str, Any]) -> Table:
-    versions = dict(manifest.get("versions", {}))
-    results = _read_dataset(folder / "results.nc")
-    if results is not None and "version" in results.attrs:
-        versions = {"bayes_feasible": results.attrs["version"]} | versions
-    rows = [[name, str(version)] for name, version in versions.items()]
-    return Table("Versions", ["what", "version"], rows, words=(0, 1))
+def _tabulate_versions(manifest: dict[str, Any]) -> Table:
+    versions = {"bayes_feasible": manifest["version"], **manifest["versions"]} if manifest else {}
+    return Table("Versions", ["what", "version"], list(versions.items()), words=(0, 1))
 
 
-def _tabulate_checksums(folder: Path, manifest: dict[str, Any]) -> Table:
-    rows = [["the specification", manifest["hash"]]] if "hash" in manifest else []
-    rows += [
-        [path.name, sha256(path.read_bytes()).hexdigest()] for path in sorted(folder.glob("*.nc"))
-    ]
+def _tabulate_checksums(files: Folder, manifest: dict[str, Any]) -> Table:
+    rows = [["the specification", manifest["hash"]]] if manifest else []
+    for name in files.names():
+        content = files.read(name) if name.endswith(".nc") else None
+        if content is not None:
+            rows.append([name, hash_bytes(content)])
     return Table("Checksums", ["what", "SHA-256"], rows, prose=(1,))
 
 
@@ -442,9 +407,9 @@ def _format(row: xr.Dataset, name: str, form: str) -> str:
 
 
 def _number(value: Any) -> str:
-    return f"{float(value):.4f}" if math.isfinite(float(value)) else "-"
+    return f"{float(value):.3f}" if math.isfinite(float(value)) else "-"
 
 
 def _range(low: Any, high: Any) -> str:
     both = math.isfinite(float(low)) and math.isfinite(float(high))
-    return f"{float(low):.4f} to {float(high):.4f}" if both else "-"
+    return f"{float(low):.3f} to {float(high):.3f}" if both else "-"

@@ -7,13 +7,15 @@
     parts/               what was computed, see `bayes_feasible.analysis.study.parts`
     results.nc ...       what was made of it
 
-No file holds a time of day: the same study gives the same bytes.
+No file holds a time of day: the same study gives the same bytes. Others may have made the folder,
+so all that is done in it goes through `bayes_feasible.files.guard.Folder`.
 """
 
 import json
-import os
 import platform
+import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,24 +24,36 @@ import xarray as xr
 
 import bayes_feasible
 from bayes_feasible.analysis.study.specification import Specification
-from bayes_feasible.analysis.study.store import Store, digest, hash_bytes, read_dataset
-from bayes_feasible.files.atomic import TEMPORARY, netcdf_bytes, write_bytes
+from bayes_feasible.analysis.study.store import Store, digest, hash_bytes
+from bayes_feasible.files.atomic import TEMPORARY, netcdf_bytes
 from bayes_feasible.files.documents import _strict
+from bayes_feasible.files.guard import MOST_TEXT, Folder, blame, read_netcdf
 
 FORMAT = 1  # of the manifest
 MANIFEST, SPECIFICATION = "manifest.json", "specification.toml"
 PARTS, FIGURES = "parts", "figures"
 OUTPUTS = ("results.nc", "optimum.nc", "summary.nc", "scoreboard.nc", "report.html")
+FIGURE = re.compile(rf"{FIGURES}/\w+\.(png|svg)")
 RECORDED = ("numpy", "scipy", "numba", "xarray", "pymc", "arviz")
 
 
-def _only_files(folder: Path) -> None:
-    """Refuse pipes and devices, whose content may never come or never end."""
-    if not os.path.lexists(folder / MANIFEST):
-        return  # no study, which is told in other words
-    for path in (*folder.iterdir(), *(folder / PARTS).glob("*")):
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            raise ValueError(f"{path}: expected a file, this is a device or a pipe")
+def parse_manifest(text: str) -> dict[str, Any]:
+    """Read a manifest, and make sure that all of it is what a study writes."""
+    manifest = json.loads(text)
+    if manifest["format"] != FORMAT or digest(manifest["meaning"]) != manifest["hash"]:
+        raise ValueError("its checksum is wrong")
+    records = manifest["outputs"].values()
+    tables = [manifest[key] for key in ("versions", "outputs", "meaning", "specification")]
+    if not all(isinstance(table, dict) for table in (*tables, *records)):
+        raise ValueError("its tables are wrong")
+    texts = [manifest["version"], *manifest["versions"].values()]
+    texts += [value for record in records for value in (record["sha256"], record["from"])]
+    if not all(isinstance(each, str) for each in texts):
+        raise ValueError("its checksums are wrong")
+    for name in manifest["outputs"]:
+        if name not in OUTPUTS and not FIGURE.fullmatch(name):
+            raise ValueError(f"no study makes {name!r}")
+    return manifest
 
 
 class StudyFolder:
@@ -65,46 +79,36 @@ class StudyFolder:
         self, path: Path, specification: Specification, *, restart: bool, extend: bool
     ) -> None:
         self.path, self.specification = path, specification
+        self.folder = Folder(path)
         self.outputs: dict[str, dict[str, str]] = {}
         self.versions = versions()
         self.notes: list[str] = []  # what the user should know
-        _only_files(path)
+        self._made: set[str] = set()  # outputs of this call
         self._adopt(self._read_manifest(restart), restart, extend)
-        (path / PARTS).mkdir(exist_ok=True)
         self._remove_temporaries()
-        self.parts = Store(path / PARTS)
+        self.parts = Store(self.folder.make_folder(PARTS))
         for damaged in self.parts.damaged:
             self.notes.append(f"{damaged}: damaged; it is computed again")
 
     def _read_manifest(self, restart: bool) -> dict[str, Any] | None:
         """The manifest; None in an empty folder, and {} for a broken one that may be replaced."""
-        content = self._content(MANIFEST)
-        if content is None:
-            others = [p.name for p in self.path.iterdir() if not TEMPORARY.fullmatch(p.name)]
+        if not self.folder.exists(MANIFEST):
+            others = [name for name in self.folder.names() if not TEMPORARY.fullmatch(name)]
             if others:
                 raise ValueError(
                     f"{self.path}: holds no study but other files (such as {min(others)}); "
                     "choose another folder with --out"
                 )
             return None
+        self.folder.refuse_strangers(PARTS, FIGURES)
+        text = self.folder.read_text(MANIFEST)
         try:
-            manifest = json.loads(content)
-            if manifest["format"] != FORMAT or digest(manifest["meaning"]) != manifest["hash"]:
-                raise ValueError("its checksum is wrong")
-            tables = [manifest["versions"], manifest["outputs"], *manifest["outputs"].values()]
-            tables += [manifest["meaning"], manifest["specification"]]
-            if not all(isinstance(table, dict) for table in tables):
-                raise ValueError("its tables are wrong")
-            sums = [record["sha256"] for record in manifest["outputs"].values()]
-            if not all(isinstance(text, str) for text in [manifest["version"], *sums]):
-                raise ValueError("its checksums are wrong")
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            with blame(self.path / MANIFEST):
+                return parse_manifest(text)
+        except ValueError as error:
             if restart:
                 return {}
-            raise ValueError(
-                f"{self.path / MANIFEST}: not as a study wrote it ({error}); use --restart"
-            ) from error
-        return manifest
+            raise ValueError(f"{error}; not as a study wrote it, use --restart") from error
 
     def _adopt(self, manifest: dict[str, Any] | None, restart: bool, extend: bool) -> None:
         """Go on with the study that is there, or put this one in its place."""
@@ -116,10 +120,10 @@ class StudyFolder:
                 "--restart"
             )
         if manifest is None or differences or restart:
-            if manifest is not None:
-                self._remove_outputs(manifest)
+            if manifest is not None:  # nothing stale is taken for this study's
+                self.folder.remove({*OUTPUTS, *manifest.get("outputs", {})})
             if restart:
-                Store(self.path / PARTS).remove_all_but(set())
+                Store(self.folder.make_folder(PARTS)).remove_all_but(set())
             self._write_manifest()
         else:
             self.outputs = manifest["outputs"]
@@ -127,8 +131,9 @@ class StudyFolder:
             self._compare()
             if manifest["specification"] != _strict(self.specification.document()):
                 self._write_manifest()  # another title
-        if self._content(SPECIFICATION) != self.specification.toml().encode():
-            write_bytes(self.path / SPECIFICATION, self.specification.toml().encode())
+        content = self.specification.toml().encode()
+        if self.folder.read(SPECIFICATION, MOST_TEXT) != content:
+            self.folder.write(SPECIFICATION, content)
 
     def _differences(self, manifest: dict[str, Any]) -> list[str]:
         """What of the manifest is not of this study."""
@@ -156,13 +161,6 @@ class StudyFolder:
                 "last digits may differ between parts"
             )
 
-    def _remove_outputs(self, manifest: dict[str, Any]) -> None:
-        """Remove what was made of another study, so that nothing stale is taken for this one's."""
-        for name in {*OUTPUTS, *manifest.get("outputs", {})}:
-            path = self.path / name
-            if path.resolve().is_relative_to(self.path.resolve()):
-                path.unlink(missing_ok=True)
-
     def _write_manifest(self) -> None:
         document = {
             "format": FORMAT,
@@ -174,44 +172,45 @@ class StudyFolder:
             "outputs": self.outputs,
         }
         text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-        write_bytes(self.path / MANIFEST, text.encode())
-
-    def _content(self, name: str) -> bytes | None:
-        path = self.path / name
-        return path.read_bytes() if path.exists() else None
+        self.folder.write(MANIFEST, text.encode())
 
     def _remove_temporaries(self) -> None:
         """Remove what a killed run was writing."""
-        for folder in (self.path, self.path / PARTS, self.path / FIGURES):
-            for path in folder.glob(".*"):
-                if TEMPORARY.fullmatch(path.name) and path.is_file():
-                    path.unlink()
+        for below in ("", f"{PARTS}/", f"{FIGURES}/"):
+            names = filter(TEMPORARY.fullmatch, self.folder.names(below))
+            self.folder.remove(below + name for name in names)
 
     def make(self, name: str, origin: str, make: Callable[[], xr.Dataset]) -> xr.Dataset:
         """Read an output, made only if there is none of the same origin; record the origin."""
         content = self.kept(name, origin)
         if content is None:
             content = netcdf_bytes(make())
-            write_bytes(self.path / name, content)
+            self.folder.write(name, content)
+            self._made.add(name)
             self._record({name: {"sha256": hash_bytes(content), "from": origin}})
-        return read_dataset(content)
+        with self.blame(name):
+            return read_netcdf(content)
+
+    def blame(self, name: str) -> AbstractContextManager[None]:
+        """Blame an output for what goes wrong with it, unless this call has made it."""
+        return nullcontext() if name in self._made else blame(self.path / name)
 
     def kept(self, name: str, origin: str) -> bytes | None:
         """Read an output made earlier from the same origin, if it is as it was written."""
-        record, content = self.outputs.get(name), self._content(name)
-        if record is None or content is None or record.get("from") != origin:
+        record, content = self.outputs.get(name), self.folder.read(name)
+        if record is None or content is None or record["from"] != origin:
             return None
         return content if hash_bytes(content) == record["sha256"] else None
 
-    def keep_files(self, paths: list[Path], origin: str, instead_of: Sequence[str] = ()) -> None:
+    def keep_files(self, names: Sequence[str], origin: str, instead_of: Sequence[str] = ()) -> None:
         """Record outputs that are written, in the place of others, and what they were made from."""
-        root = self.path.resolve()
-        names = [path.resolve().relative_to(root).as_posix() for path in paths]
-        sums = [hash_bytes(path.read_bytes()) for path in paths]
-        made = {n: {"sha256": s, "from": origin} for n, s in zip(names, sums, strict=True)}
-        for name in set(instead_of) - set(made):
-            (self.path / name).unlink(missing_ok=True)
-            self.outputs = {key: value for key, value in self.outputs.items() if key != name}
+        made = {
+            name: {"sha256": hash_bytes(self.folder.require(name)), "from": origin}
+            for name in names
+        }
+        gone = set(instead_of) - set(made)
+        self.folder.remove(gone)
+        self.outputs = {name: each for name, each in self.outputs.items() if name not in gone}
         self._record(made)
 
     def _record(self, outputs: dict[str, dict[str, str]]) -> None:
@@ -223,7 +222,7 @@ class StudyFolder:
     def files(self) -> list[Path]:
         """What the study made, for reading; the report is not recorded, as it quotes the record."""
         names = {*self.outputs, *OUTPUTS, MANIFEST, SPECIFICATION}
-        return [self.path / name for name in sorted(names) if (self.path / name).exists()]
+        return [self.path / name for name in sorted(names) if self.folder.exists(name)]
 
 
 def versions() -> dict[str, str]:

@@ -1,6 +1,5 @@
 """A study's work in parts: one rule, one block of replicates, one file each."""
 
-import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import bayes_feasible
-from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.analysis.study.specification import RuleChoice, Specification
-from bayes_feasible.analysis.study.store import Task, key_of
+from bayes_feasible.analysis.study.store import Store, Task, key_of
 from bayes_feasible.files.documents import to_document
+from bayes_feasible.files.guard import blame, opened_hdf5
 from bayes_feasible.instance import Instance
 from bayes_feasible.simulation import streams
 from bayes_feasible.simulation.simulate import Replicate, run_replicates
@@ -115,11 +114,12 @@ def to_dataset(
     )
 
 
-def from_bytes(content: bytes) -> list[Replicate]:
-    """Read the replicates in the content of a part's file."""
-    import h5netcdf
-
-    # Through h5netcdf, which is much quicker than through xarray.
-    with undisturbed(), h5netcdf.File(io.BytesIO(content), "r") as file:
-        arrays = [file.variables[name][...] for name in Replicate._fields]
+def read_part(store: Store, part: Part, wanted: Specification) -> list[Replicate]:
+    """Read the replicates in a part's file."""
+    size = (part.size, wanted.times.size)
+    # Through h5py, which is much quicker than through xarray.
+    with blame(store.path(part.key)), opened_hdf5(store.read(part.key)) as file:
+        arrays = [file[name][()] for name in Replicate._fields]
+        if [a.shape for a in arrays] != [size, size, (*size, len(wanted.instance.problem.arms))]:
+            raise ValueError(f"expected {size[0]} replicates at {size[1]} checkpoints")
     return [Replicate(*each) for each in zip(*arrays, strict=True)]

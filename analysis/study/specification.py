@@ -48,6 +48,7 @@ from bayes_feasible.analysis.study.store import digest
 from bayes_feasible.built_in import build_instance
 from bayes_feasible.files.documents import KEYS as PROBLEM_KEYS
 from bayes_feasible.files.documents import _strict, build, from_document, to_document
+from bayes_feasible.files.guard import MOST_TEXT, blame, read_file
 from bayes_feasible.files.problems import load
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.rate import optimal_rate
@@ -56,40 +57,10 @@ from bayes_feasible.simulation.simulate import LONGEST, MOST_REPLICATES, _start,
 
 REQUIRED = ("instance", "rules", "horizon", "replicates")
 KEYS = ("title", *REQUIRED, "checkpoints", "seed", "checks")
+MOST_DRAWS, MOST_CHAINS = 10**6, 100  # of a check, which holds them all in memory
 CHECK_KEYS = ("samplers", "checkpoints", "rule", "draws", "chains")
 
-DEFAULT = """\
-title = "End of Optimism: does the probability of error fall at the optimal rate?"
-horizon = 100_000
-replicates = 48
-seed = 0
-
-[instance]
-name = "end_of_optimism"
-alpha = 0.3
-
-[rules.Oracle]
-
-[rules.BestResponse]
-
-[rules."BLFAIPS, true posterior"]
-kind = "BLFAIPS"
-eta = 1.0
-
-[rules."BLFAIPS, paper"]
-kind = "BLFAIPS"
-eta = "paper"
-
-[rules.TopTwo]
-
-[rules.LinearThompson]
-
-[rules.Uniform]
-
-[checks]
-samplers = ["exact", "exact_step", "smc_graded", "slice"]
-checkpoints = [1000]
-"""
+DEFAULT = Path(__file__).with_name("default.toml").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -198,18 +169,11 @@ def default() -> Specification:
 def read(path: str | os.PathLike[str]) -> Specification:
     """Read a specification from a TOML file; errors start with its path."""
     file = Path(path)
-    if file.is_dir():
-        raise ValueError(f"{file}: expected a TOML file, this is a folder")
     if not file.exists():
         raise FileNotFoundError(f"{file}: no such file")
-    with _named(f"{file}: "):
-        try:
-            text = _check.no_device(file).read_bytes().decode("utf-8-sig")
-            return parse(tomllib.loads(text), file.parent)
-        except UnicodeDecodeError as error:
-            raise ValueError(f"expected text in UTF-8 ({error})") from error
-        except RecursionError:
-            raise ValueError("values are nested too deeply") from None
+    with blame(file):
+        text = read_file(file, most=MOST_TEXT).decode("utf-8-sig")
+        return parse(tomllib.loads(text), file.parent)
 
 
 @contextmanager
@@ -361,12 +325,13 @@ def _checks(value: Any, rules: tuple[RuleChoice, ...], times: tuple[int, ...]) -
             raise ValueError(
                 f"checks: checkpoints: {time} is none of the study's, {', '.join(map(str, times))}"
             )
+    chains = value.get("chains", Checks.chains)
     return Checks(
         _samplers(value.get("samplers")),
         wanted,
         rule,
-        _check.count("checks: draws", value.get("draws", Checks.draws)),
-        _check.count("checks: chains", value.get("chains", Checks.chains), least=2),
+        _check.count("checks: draws", value.get("draws", Checks.draws), most=MOST_DRAWS),
+        _check.count("checks: chains", chains, least=2, most=MOST_CHAINS),
     )
 
 

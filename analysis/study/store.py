@@ -6,9 +6,7 @@ taken for one of these, and a file that was edited or cut short shows.
 """
 
 import hashlib
-import io
 import json
-import os
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -17,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import bayes_feasible
-from bayes_feasible._interrupt import undisturbed
-from bayes_feasible.files.atomic import netcdf_bytes, write_bytes
+from bayes_feasible.files.atomic import netcdf_bytes
+from bayes_feasible.files.guard import Folder, blame, read_netcdf
 from bayes_feasible.simulation import pool
 
 if TYPE_CHECKING:
@@ -93,14 +91,6 @@ def hash_bytes(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def read_dataset(content: bytes) -> "xr.Dataset":
-    """Read the Dataset in the content of a netCDF file."""
-    import xarray as xr
-
-    with undisturbed(), xr.open_dataset(io.BytesIO(content), engine="h5netcdf") as dataset:
-        return dataset.load()
-
-
 def compute[T: Task](store: "Store", tasks: Sequence[T], executor: Any = False) -> Generator[T]:
     """Give each task as soon as its result is in the store; those that are there come first.
 
@@ -124,43 +114,50 @@ class Store:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self._files = folder, Folder(folder)
         self.damaged: list[Path] = []
-        self._found: dict[str, Path] = {}
-        for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-            name = NAME.fullmatch(path.name)
+        self._found: dict[str, str] = {}  # the name of the file of each key
+        for file in self._files.names():
+            name = NAME.fullmatch(file)
             if name is None:
                 continue
-            if hash_bytes(path.read_bytes()).startswith(name["content"]):
-                self._found[name["key"]] = path
+            if hash_bytes(self._files.read(file) or b"").startswith(name["content"]):
+                self._found[name["key"]] = file
             else:
-                path.unlink()
-                self.damaged.append(path)
+                self._files.remove([file])
+                self.damaged.append(folder / file)
 
     def __contains__(self, key: str) -> bool:
         return key in self._found
 
     def keys_on_disk(self) -> set[str]:
         """Give the keys of all files that are there now."""
-        names = map(NAME.fullmatch, os.listdir(self.folder))
+        names = map(NAME.fullmatch, self._files.names())
         return {name["key"] for name in names if name is not None}
+
+    def path(self, key: str) -> Path:
+        """Give the path of the file with this key."""
+        return self.folder / self._found[key]
 
     def read(self, key: str) -> bytes:
         """Read the content of the file with this key."""
-        return self._found[key].read_bytes()
+        return self._files.require(self._found[key])
 
-    def write(self, stem: str, key: str, dataset: "xr.Dataset", **options: Any) -> bytes:
-        """Add a file, whole or not at all; returns its content."""
+    def read_dataset(self, key: str) -> "xr.Dataset":
+        """Read the Dataset in the file with this key."""
+        with blame(self.path(key)):
+            return read_netcdf(self.read(key))
+
+    def write(self, stem: str, key: str, dataset: "xr.Dataset", **options: Any) -> None:
+        """Add a file, whole or not at all."""
         content = netcdf_bytes(dataset, **options)
-        path = self.folder / f"{stem}-{key}-{hash_bytes(content)[:CONTENT_DIGITS]}.nc"
-        write_bytes(path, content)
-        self._found[key] = path
-        return content
+        name = f"{stem}-{key}-{hash_bytes(content)[:CONTENT_DIGITS]}.nc"
+        self._files.write(name, content)
+        self._found[key] = name
 
     def remove(self, keys: Iterable[str]) -> None:
         """Remove the files with these keys."""
-        for key in keys:
-            self._found.pop(key).unlink()
+        self._files.remove([self._found.pop(key) for key in keys])
 
     def remove_all_but(self, keys: set[str]) -> None:
         """Remove what has other keys."""
@@ -168,4 +165,4 @@ class Store:
 
     def origin(self, keys: Iterable[str]) -> str:
         """Hash the names, and so the content, of the files with these keys."""
-        return digest(sorted(self._found[key].name for key in keys))
+        return digest(sorted(self._found[key] for key in keys))

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -25,13 +26,15 @@ from bayes_feasible._interrupt import heeded
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.study import optimum
 from bayes_feasible.analysis.study.folder import FIGURES, StudyFolder
-from bayes_feasible.analysis.study.parts import Part, cut, from_bytes
+from bayes_feasible.analysis.study.parts import Part, cut, read_part
 from bayes_feasible.analysis.study.specification import Checks, Specification, specified
-from bayes_feasible.analysis.study.store import compute, digest, hash_bytes, key_of, read_dataset
+from bayes_feasible.analysis.study.store import compute, digest, hash_bytes, key_of
+from bayes_feasible.analysis.study.verdicts import require_summary
 from bayes_feasible.files.documents import to_document
+from bayes_feasible.files.guard import blame
 from bayes_feasible.files.lock import locked_folder
 from bayes_feasible.posterior import Posterior
-from bayes_feasible.simulation import pool, streams
+from bayes_feasible.simulation import cluster, pool, streams
 from bayes_feasible.simulation.pool import Unfinished
 from bayes_feasible.simulation.simulate import Replicate, _dataset, _replicate, _start
 from bayes_feasible.simulation.world import Environment
@@ -100,7 +103,8 @@ class Study:
 
         rule = self.specification.checks.rule if self.specification.checks else ""
         title = f"Samplers of the alternative set after {time:,} pulls of {rule}"
-        return f"{title}\n{scoreboard.table(board)}"
+        with blame(self.folder / "scoreboard.nc"):
+            return f"{title}\n{scoreboard.table(board)}"
 
 
 def study(
@@ -165,7 +169,7 @@ def study(
     wanted = specified(specification)
     workers = None if workers is None else _check.count("workers", workers)
     if dask is not None:
-        pool.check_dask(dask)
+        cluster.check_dask(dask)
         if workers is not None:
             raise ValueError("workers: a Dask cluster has its own; give workers or dask, not both")
     if restart and extend:
@@ -212,20 +216,22 @@ def _compute(
     if not missing:
         return 0
     rounds = wanted.horizon * sum(part.size for part in missing)
-    if dask is None or pool.local_workers(dask) is not None:
+    if dask is None or cluster.local_workers(dask) is not None:
         _compile(wanted, {part.rule for part in missing}, show)
     total = wanted.horizon * wanted.replicates * len(wanted.rules)
-    done = compute(folder.parts, missing, _executor(missing, rounds, workers, dask))
+    done = compute(folder.parts, missing, _executor(missing, rounds, workers, dask, show))
     with closing(done), _bar("study", total, "round", show, total - rounds) as bar:
         for part in done:
             bar.update(wanted.horizon * part.size)
     return len(missing)
 
 
-def _executor(parts: list[Part], rounds: int, workers: int | None, dask: str | None) -> Any:
+def _executor(
+    parts: list[Part], rounds: int, workers: int | None, dask: str | None, show: bool
+) -> Any:
     """Where to compute the parts, as `pool.run` takes it."""
     if dask is not None:
-        return dask
+        return partial(cluster.run_on_dask, address=dask, show=show)
     if workers is None:
         return pool.choose_executor(parts, rounds)
     return False if workers == 1 else workers
@@ -254,7 +260,7 @@ def _combine(folder: StudyFolder, parts: list[Part]) -> xr.Dataset:
     wanted = folder.specification
     finished: dict[str, dict[int, Replicate]] = {rule.name: {} for rule in wanted.rules}
     for part in parts:
-        for i, replicate in enumerate(from_bytes(folder.parts.read(part.key))):
+        for i, replicate in enumerate(read_part(folder.parts, part, wanted)):
             finished[part.rule][part.first + i] = replicate
     dataset = _dataset(wanted.instance, finished, wanted.times, wanted.replicates, wanted.seed)
     return dataset.assign_attrs(study=wanted.hash)
@@ -268,16 +274,34 @@ def _conclude(folder: StudyFolder, parts: list[Part], only_results: bool, show: 
     best = folder.make(
         "optimum.nc", origin, lambda: optimum.optimum(wanted.instance, wanted.checkpoints)
     )
+    with folder.blame("optimum.nc"):
+        optimum.tables(best)
     summary, boards = None, {}
     if not only_results:
         boards = _scoreboards(folder, show)
         made_from = digest([origin, _code(*VERDICT_CODE)])
+        with folder.blame("results.nc"):
+            _require_results(results, wanted)
         summary = folder.make("summary.nc", made_from, lambda: _summarise(results, wanted, show))
+        with folder.blame("summary.nc"):
+            require_summary(summary)
         _figures(folder, summary, boards)
         _report(folder.path)
     return Study(
         folder.path, wanted, results, best, summary, boards, folder.files(), notes=folder.notes
     )
+
+
+def _require_results(results: xr.Dataset, wanted: Specification) -> None:
+    """Refuse what does not hold every replicate of every rule."""
+    rules = [rule.name for rule in wanted.rules]
+    each = (len(rules), wanted.replicates, len(wanted.checkpoints))
+    allocation = (*each, len(wanted.instance.problem.arms))
+    for name in ("log_error", "correct", "efficiency", "allocation"):
+        if results[name].shape != (allocation if name == "allocation" else each):
+            raise ValueError(f"expected {name!r} of {each} rules, replicates and checkpoints")
+    if results.rule.values.tolist() != rules or tuple(results.time.values) != wanted.checkpoints:
+        raise ValueError("expected the rules and checkpoints of the specification")
 
 
 def _summarise(results: xr.Dataset, wanted: Specification, show: bool) -> xr.Dataset:
@@ -297,8 +321,11 @@ def _figures(folder: StudyFolder, summary: xr.Dataset, boards: dict[int, xr.Data
     made_from = digest([*sources, _code(*FIGURE_CODE)])
     drawn = [name for name in folder.outputs if name.startswith(f"{FIGURES}/")]
     if not drawn or any(folder.kept(name, made_from) is None for name in drawn):
-        paths = _draw(summary, boards, folder.specification, folder.path / FIGURES)
-        folder.keep_files(paths, made_from, instead_of=drawn)
+        path = folder.folder.make_folder(FIGURES)
+        with folder.blame("summary.nc"):
+            paths = _draw(summary, boards, folder.specification, path)
+        names = [f"{FIGURES}/{each.name}" for each in paths]
+        folder.keep_files(names, made_from, instead_of=drawn)
 
 
 def _code(*modules: str) -> str:
@@ -313,7 +340,6 @@ def _draw(
 ) -> list[Path]:
     from bayes_feasible.analysis.report import figures
 
-    path.mkdir(exist_ok=True)
     return figures.draw_study(summary, wanted.instance, path, boards)
 
 
@@ -334,7 +360,12 @@ def _scoreboards(folder: StudyFolder, show: bool) -> dict[int, xr.Dataset]:
             if keys[time] not in folder.parts:
                 board = _score(posterior, wanted, wanted.checks, show)
                 folder.parts.write(f"check-{time:09d}", keys[time], board)
-    boards = {time: read_dataset(folder.parts.read(key)) for time, key in keys.items()}
+    boards = {time: folder.parts.read_dataset(key) for time, key in keys.items()}
+    for time, board in boards.items():
+        with blame(folder.parts.path(keys[time])):
+            for name in ("verdict", "reason", "rhat", "ess_bulk", "ess_tail"):
+                if board[name].shape != (len(wanted.checks.samplers),):
+                    raise ValueError(f"expected {name!r} of each sampler")
     origin = folder.parts.origin(keys.values())
     times = xr.DataArray(list(boards), dims="time", name="time")
     folder.make("scoreboard.nc", origin, lambda: xr.concat(list(boards.values()), times))

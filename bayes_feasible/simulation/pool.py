@@ -1,4 +1,4 @@
-"""Run tasks: in this process, on local processes, on a Dask cluster, or on a user's executor.
+"""Run tasks: in this process, on local processes, or on a user's executor.
 
 A task is a callable without arguments. `run` yields each task with its result as soon as that is
 there, in any order. Results do not depend on where they were computed.
@@ -7,9 +7,9 @@ there, in any order. Results do not depend on where they were computed.
 import os
 import pickle
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any
 
 import cloudpickle
@@ -19,8 +19,6 @@ from bayes_feasible.simulation.workers import WorkerDied, Workers, among_others
 WORTH_PROCESSES = 4_000_000  # rounds: a process takes a second or two to start
 ATTEMPTS = 4  # workers that may die of a task before the run gives up
 AHEAD = 2  # tasks handed out for each worker
-DASK_AHEAD = 64  # and at least so many on a cluster, which may grow when it sees them
-PATIENCE = 20  # seconds for a scheduler to answer
 
 Task = Callable[[], Any]
 Results = Generator[tuple[Any, Any]]  # each task with its result
@@ -37,9 +35,9 @@ def run(tasks: Sequence[Task], executor: Any = False) -> Results:
     ----------
     tasks : sequence of callables without arguments
         Their `str` names them in messages.
-    executor : False, int, str or object with `submit`
-        This process; so many local processes; a Dask scheduler's address, or "local:N" for N
-        processes of a Dask cluster of our own; or the user's executor.
+    executor : False, int, callable or object with `submit`
+        This process; so many local processes; what runs the tasks itself, as
+        `cluster.run_on_dask` does; or the user's executor.
 
     Yields
     ------
@@ -58,8 +56,8 @@ def run(tasks: Sequence[Task], executor: Any = False) -> Results:
     """
     if executor is False:
         return run_here(tasks)
-    if isinstance(executor, str):
-        return run_on_dask(tasks, executor)
+    if callable(executor):
+        return executor(tasks)
     if isinstance(executor, int):
         return run_on_processes(tasks, executor)
     return run_on_executor(tasks, executor)
@@ -118,87 +116,3 @@ def run_on_processes(tasks: Sequence[Task], workers: int) -> Results:
                     waiting.appendleft(task)
                 else:
                     yield task, result
-
-
-def run_on_dask(tasks: Sequence[Task], address: str) -> Results:
-    """Run on a Dask cluster, which gives the work of a dead worker to another."""
-    from distributed import as_completed
-
-    with dask_client(address) as client:
-        waiting = deque(tasks)
-        running: dict[str, tuple[Any, Any]] = {}
-        completed = as_completed(loop=client.loop)
-        try:
-            while waiting or running:
-                ahead = max(DASK_AHEAD, AHEAD * sum(client.nthreads().values()))
-                while waiting and len(running) < ahead:
-                    task = waiting.popleft()
-                    future = client.submit(task, retries=ATTEMPTS, pure=False)
-                    running[future.key] = future, task
-                    completed.add(future)
-                future = next(completed)
-                _, task = running.pop(future.key)
-                yield task, _dask_result(future, task)
-        finally:
-            client.cancel([future for future, _ in running.values()])
-
-
-def _dask_result(future: Any, task: Task) -> Any:
-    from distributed import KilledWorker
-
-    try:
-        return future.result()
-    except KilledWorker as error:
-        raise Unfinished(f"{task}: the Dask workers that took it died ({error})") from error
-    finally:
-        future.release()
-
-
-@contextmanager
-def dask_client(address: str) -> Iterator[Any]:
-    """A client of the scheduler at this address, or of a local cluster ("local:N")."""
-    import logging
-
-    from distributed import Client, LocalCluster
-
-    workers = local_workers(address)
-    if workers is None:
-        try:
-            client = Client(address, timeout=PATIENCE, set_as_default=False)
-        except (OSError, ValueError) as error:  # nobody there, or no address
-            raise ValueError(f"dask: no scheduler answers at {address!r} ({error})") from error
-        with client:
-            yield client
-        return
-    # Rules hold the interpreter while they run: one thread a process.
-    options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.ERROR}
-    with (
-        LocalCluster(n_workers=workers, **options) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-
-
-def local_workers(address: str) -> int | None:
-    """N for "local:N", None for any other address.
-
-    >>> local_workers("local:4"), local_workers("tcp://10.0.0.1:8786")
-    (4, None)
-    """
-    if not isinstance(address, str) or not address:
-        raise ValueError(f"dask: expected an address or 'local:N', got {address!r}")
-    kind, _, number = address.partition(":")
-    if kind != "local":
-        return None
-    if not number.isdecimal() or int(number) < 1:
-        raise ValueError(f"dask: expected 'local:N' with a number of workers, got {address!r}")
-    return int(number)
-
-
-def check_dask(address: str) -> None:
-    """Refuse a bad address, or Dask where it is not installed, before any work."""
-    from importlib.util import find_spec
-
-    local_workers(address)
-    if find_spec("distributed") is None:
-        raise ValueError("dask: it is not installed; pip install 'bayes_feasible[dask]'")

@@ -63,7 +63,10 @@ def _median_seconds(code):
 
 @pytest.mark.parametrize(
     "code",
-    ["import bayes_feasible", "import bayes_feasible as bf; bf.Posterior, bf.instances, bf.load"],
+    [
+        "import bayes_feasible.analysis",
+        "import bayes_feasible as bf; bf.Posterior, bf.instances, bf.load",
+    ],
 )
 def test_heavy_packages_are_not_imported(code):
     assert not _imported(code) & {"pymc", "pytensor", "arviz", "matplotlib", "nutpie"}
@@ -123,3 +126,12 @@ def test_a_second_process_compiles_nothing(tmp_path):
     assert sum(hits for hits, _ in second.values()) > 0
     assert {name for name, (_, misses) in second.items() if misses} == set()
     assert second[drawn][0] > 0
+
+
+def test_analysis_names_its_surface():
+    from bayes_feasible import analysis
+
+    for name in dir(analysis):
+        assert getattr(analysis, name).__doc__
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        analysis.nothing  # noqa: B018

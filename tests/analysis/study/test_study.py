@@ -147,20 +147,6 @@ def test_large_work_gets_processes_of_its_own(tmp_path, undisturbed, monkeypatch
     assert files(tmp_path) == undisturbed
 
 
-def test_an_existing_dask_cluster(tmp_path, undisturbed, monkeypatch):
-    from distributed import LocalCluster
-
-    monkeypatch.setattr(pool, "PATIENCE", 0.3)
-    with pytest.raises(ValueError, match="dask: no scheduler answers at 'tcp:/"):
-        run(SMALL, tmp_path, dask="tcp://127.0.0.1:9")
-    options = {"n_workers": 1, "threads_per_worker": 2, "processes": False}
-    monkeypatch.undo()
-    monkeypatch.setattr(parts, "ROUNDS", 3000)
-    with LocalCluster(**options, dashboard_address=None, protocol="tcp") as cluster:
-        run(SMALL, tmp_path, dask=cluster.scheduler_address)
-    assert files(tmp_path) == undisturbed
-
-
 def test_a_finished_study_is_not_computed_again(finished, undisturbed, monkeypatch):
     for name in ("_executor", "_combine", "_compile"):
         monkeypatch.setattr(study, name, lambda *_: pytest.fail("computed again"))
@@ -332,7 +318,7 @@ def test_a_broken_manifest_is_refused_but_can_be_replaced(finished, damage):
     manifest = finished / "manifest.json"
     edited = manifest.read_text().replace('"seed": 5', '"seed": 4')
     manifest.write_text(edited if damage == "edited" else damage)
-    with pytest.raises(ValueError, match=r"manifest\.json: not as a study wrote it"):
+    with pytest.raises(ValueError, match=r"manifest\.json: .*use --restart"):
         run(SMALL, finished)
     if damage == "edited":
         assert run(SMALL, finished, restart=True).computed == 6

@@ -13,7 +13,7 @@ from helpers import files
 
 from bayes_feasible.analysis.study import parts, study
 from bayes_feasible.analysis.study.specification import read
-from bayes_feasible.simulation import pool
+from bayes_feasible.simulation import cluster
 
 COMMAND = str(Path(sys.executable).with_name("bayes-feasible"))
 # Many rules of one replicate: many parts, each of them short.
@@ -204,22 +204,22 @@ def kill_workers(specification, folder, kills):
 
     left = kills
 
-    def disturbing(work, address):
+    def disturbing(work, **options):
         nonlocal left
-        results = on_dask(work, address)
+        results = on_dask(work, **options)
         for count, result in enumerate(results):
             yield result
             if left and count % 4 == 1:
                 left -= 1
-                worker = next(iter(cluster.workers.values()))
+                worker = next(iter(local.workers.values()))
                 os.kill(worker.pid, signal.SIGKILL)
 
-    on_dask = pool.run_on_dask
+    on_dask = cluster.run_on_dask
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pool, "run_on_dask", disturbing)
-        with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        patch.setattr(cluster, "run_on_dask", disturbing)
+        with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as local:
             study.study(
-                specification, folder, dask=cluster.scheduler_address, only_results=True,
+                specification, folder, dask=local.scheduler_address, only_results=True,
                 progress=False,
             )  # fmt: skip
     assert left == 0

@@ -10,7 +10,7 @@ from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible._draws import labelled, unrestricted
 from bayes_feasible.problem import Problem
-from bayes_feasible.span import least_squares, unwhiten_rows, whiten
+from bayes_feasible.span import Factor, least_squares, unwhiten, whiten
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -52,7 +52,7 @@ class Posterior:
         self.counts: NDArray[np.int64] = np.zeros(arms, dtype=np.int64)
         self.reward_sums: Array = np.zeros(arms)
         self.cost_sums: Array = np.zeros((arms, constraints))
-        self._factors: tuple[Array, NDArray[np.int64], Array] | None = None
+        self._factors: tuple[Factor, Array] | None = None
 
     @classmethod
     def from_history(cls, problem: Problem, arms: Any, rewards: Any, costs: Any = None) -> Self:
@@ -159,22 +159,22 @@ class Posterior:
     @property
     def theta_reward(self) -> Array:
         """Posterior mean of the reward parameter, over features."""
-        return self._solved()[2][0].copy()
+        return self._solved()[1][0].copy()
 
     @property
     def theta_cost(self) -> Array:
         """Posterior means of the cost parameters, over (constraint, feature)."""
-        return self._solved()[2][1:].copy()
+        return self._solved()[1][1:].copy()
 
     @property
     def mean_reward(self) -> Array:
         """Posterior mean of each candidate's reward, over candidates."""
-        return self.problem.candidates @ self._solved()[2][0]
+        return self.problem.candidates @ self._solved()[1][0]
 
     @property
     def mean_cost(self) -> Array:
         """Posterior means of each candidate's costs, over (candidate, constraint)."""
-        return self.problem.candidates @ self._solved()[2][1:].T
+        return self.problem.candidates @ self._solved()[1][1:].T
 
     @property
     def precision(self) -> Array:
@@ -239,9 +239,10 @@ class Posterior:
         >>> root.shape, rest.shape
         ((3, 2), (3, 1))
         """
-        lower, order, _ = self._solved()
-        rank, basis = len(lower), self.problem.basis
-        root = basis @ unwhiten_rows(lower, order, np.eye(rank)).T
+        factor, _ = self._solved()
+        basis = self.problem.basis
+        rank = basis.shape[1]
+        root = basis @ unwhiten(factor, np.eye(rank)).T
         if rank == len(basis):
             return root, np.empty((rank, 0))
         return root, np.ascontiguousarray(qr(basis)[0][:, rank:])
@@ -351,21 +352,21 @@ class Posterior:
         other.cost_sums[:] = self.cost_sums
         return other
 
-    def _solved(self) -> tuple[Array, NDArray[np.int64], Array]:
-        """Triangle and order of the precision in the span of the arms, and all means as rows."""
+    def _solved(self) -> tuple[Factor, Array]:
+        """Factor of the precision in the span of the arms, and all means as rows."""
         if self._factors is None:
             problem, pulled = self.problem, np.flatnonzero(self.counts)
             counts = self.counts[pulled].astype(float)
             shown = np.column_stack([self.reward_sums, self.cost_sums])[pulled]
             prior = np.eye(problem.rank)
-            lower, order, turned = least_squares(
+            factor, turned = least_squares(
                 np.vstack([prior, problem.arms[pulled] @ problem.basis]),
                 np.concatenate([np.ones(problem.rank), counts]),
                 np.vstack(
                     [np.zeros((problem.rank, shown.shape[1])), shown / counts[:, np.newaxis]]
                 ),
             )
-            self._factors = lower, order, unwhiten_rows(lower, order, turned) @ problem.basis.T
+            self._factors = factor, unwhiten(factor, turned) @ problem.basis.T
         return self._factors
 
     def __repr__(self) -> str:
@@ -378,5 +379,4 @@ class Posterior:
 
 def whiten_rows(posterior: Posterior, vectors: Array) -> Array:
     """`Posterior.whiten` without its checks: differences may be as small as they are."""
-    lower, order, _ = posterior._solved()
-    return whiten(lower, order, np.ascontiguousarray(vectors @ posterior.problem.basis))
+    return whiten(posterior._solved()[0], vectors @ posterior.problem.basis)

@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from bayes_feasible.instance import (
     Instance,
 )
 from bayes_feasible.problem import SPAN_TOLERANCE, Problem, span
+from bayes_feasible.rate.interior import Game
 from bayes_feasible.rate.interior import exponents as interior_exponents
 from bayes_feasible.rate.maximin import maximin
 from bayes_feasible.span import coordinates
@@ -170,8 +171,8 @@ def _half_square(name: str, gap: Array, noise: Any) -> Array:
     return np.square(ratio) / 2
 
 
-def _reduce(problem: Problem, pulled: NDArray[np.bool_], pieces: _Pieces) -> tuple[Any, ...] | None:
-    """Arms that are pulled and the pieces that these tell of, in coordinates of their span.
+def _reduce(problem: Problem, pulled: NDArray[np.bool_], pieces: _Pieces) -> Game | None:
+    """The arms that are pulled and the pieces that these tell of, in coordinates of their span.
 
     Which directions are seen at all depends on the arms that are pulled, not on how often, so
     that is decided before the weights come in.
@@ -180,10 +181,7 @@ def _reduce(problem: Problem, pulled: NDArray[np.bool_], pieces: _Pieces) -> tup
     if not pieces.owner.size or not arms.any():
         return None
     rank = problem.rank if pulled.all() else span(arms).shape[1]
-    reduced, vectors, _, outside = coordinates(arms, pieces.vectors, rank, pieces.rests)
-    seen = outside <= SPAN_TOLERANCE
-    _check_exponents(vectors[seen], pieces.coefficients[seen])
-    return reduced, vectors[seen], pieces.coefficients[seen], pieces.owner[seen]
+    return _in_span(arms, rank, pieces).game
 
 
 def _check_exponents(vectors: Array, coefficients: Array) -> None:
@@ -200,15 +198,11 @@ def _check_exponents(vectors: Array, coefficients: Array) -> None:
         )
 
 
-def _evaluate(weights: Array, pieces: _Pieces, reduced: tuple[Any, ...] | None) -> Array:
+def _evaluate(weights: Array, pieces: _Pieces, game: Game | None) -> Array:
     """Exponents under weights that may vanish, so that V may be singular."""
-    value = np.zeros(pieces.infinite.size)
-    value[pieces.infinite] = np.inf
-    if reduced is not None:
-        arms, vectors, coefficients, owner = reduced
-        value += interior_exponents(
-            arms, weights[weights > 0], vectors, coefficients, owner, value.size
-        )[0]
+    value = np.where(pieces.infinite, np.inf, 0.0)
+    if game is not None:
+        value += interior_exponents(game, weights[weights > 0]).value
     return value
 
 
@@ -219,7 +213,7 @@ def _exponents(problem: Problem, weights: Array, pieces: _Pieces) -> Array:
 def smallest_exponents(instance: Instance, allocations: Array) -> Array:
     """The smallest exponent under each of many allocations, the rows of a table."""
     problem, pieces = instance.problem, _pieces(instance)
-    reduced: dict[bytes, tuple[Any, ...] | None] = {}
+    reduced: dict[bytes, Game | None] = {}
     smallest = np.empty(len(allocations))
     for i, weights in enumerate(allocations):
         pulled = weights > 0
@@ -266,7 +260,8 @@ def exponents(instance: Instance, allocation: Any) -> "xr.DataArray":
     >>> bf.exponents(instance, [0.2] * 5).values.round(4).tolist()
     [0.0547, 0.1777, 0.1013, 0.0773, 0.0032]
     """
-    problem = _check_instance(instance).problem
+    _check.kind("instance", instance, Instance)
+    problem = instance.problem
     weights = _check.allocation(problem, allocation)
     value = _exponents(problem, weights, _pieces(instance))
     return _over(problem, "candidate", value, "exponent")
@@ -308,9 +303,10 @@ def optimal_rate(instance: Instance, tol: float = 1e-8) -> Rate:
       pull 2: 0.9523, 0: 0.0477
       hardest candidate 4 (weight 1): a feasible candidate of lower reward looks better
     """
+    _check.kind("instance", instance, Instance)
     tol = _check.positive("tol", tol)
-    problem, pieces = _check_instance(instance).problem, _pieces(instance)
-    coords = _in_span(problem, pieces)
+    problem, pieces = instance.problem, _pieces(instance)
+    coords = _in_span(problem.arms, problem.rank, pieces)
     zero = pieces.zero if pieces.zero.any() else coords.unseen
     if zero.any():
         warnings.warn(_tie_message(instance, zero), UserWarning, stacklevel=2)
@@ -340,37 +336,31 @@ def optimal_rate(instance: Instance, tol: float = 1e-8) -> Rate:
     return rate
 
 
-@dataclass(frozen=True)
-class _InSpan:
+class _InSpan(NamedTuple):
     """Arms and pieces in coordinates of the span of the arms, less what no arm tells of."""
 
-    arms: Array  # (arm, rank)
+    game: Game
     basis: NDArray[np.int64]  # (rank,), arms that span the rest
-    vectors: Array  # (piece, rank)
-    coefficients: Array  # (piece,)
-    owner: NDArray[np.int64]  # (piece,)
     unseen: NDArray[np.bool_]  # (candidate,), of which no arm tells
 
 
-def _in_span(problem: Problem, pieces: _Pieces) -> _InSpan:
-    arms, vectors, basis, outside = coordinates(
-        problem.arms, pieces.vectors, problem.rank, pieces.rests
-    )
+def _in_span(arms: Array, rank: int, pieces: _Pieces) -> _InSpan:
+    reduced, vectors, basis, outside = coordinates(arms, pieces.vectors, rank, pieces.rests)
     seen = outside <= SPAN_TOLERANCE
     _check_exponents(vectors[seen], pieces.coefficients[seen])
     unseen = ~(pieces.infinite | pieces.zero)
     unseen[pieces.owner[seen]] = False
-    return _InSpan(
-        arms, basis, vectors[seen], pieces.coefficients[seen], pieces.owner[seen], unseen
-    )
+    owner = pieces.owner[seen]
+    game = Game(reduced, vectors[seen], pieces.coefficients[seen], owner, unseen.size)
+    return _InSpan(game, basis, unseen)
 
 
 def _solve(coords: _InSpan, target: float) -> tuple[Array, Array, float]:
     """The allocation, the weights on candidates, and the upper bound that these prove."""
-    present, owner = np.unique(coords.owner, return_inverse=True)
-    weights, some_dual, _, upper = maximin(
-        coords.arms, coords.basis, coords.vectors, coords.coefficients, owner, present.size, target
-    )
+    game = coords.game
+    present, owner = np.unique(game.owner, return_inverse=True)
+    game = game._replace(owner=owner, candidates=present.size)
+    weights, some_dual, _, upper = maximin(game, coords.basis, target)
     dual = np.zeros(coords.unseen.size)
     dual[present] = some_dual
     return weights, dual, upper * (1 + ROUNDING)
@@ -388,12 +378,6 @@ def _rate(instance: Instance, weights: Array, value: Array, dual: Array, upper: 
         problem=instance.problem,
         arrays=(weights, dual, value),
     )
-
-
-def _check_instance(instance: Any) -> Instance:
-    if not isinstance(instance, Instance):
-        raise ValueError(f"instance: expected an Instance, got {type(instance).__name__}")
-    return instance
 
 
 def _tie_message(instance: Instance, zero: NDArray[np.bool_]) -> str:
@@ -426,7 +410,7 @@ def plug_in_allocation(
     """
     try:
         pieces = _pieces(Instance(problem, theta_reward, theta_cost))
-        coords = _in_span(problem, pieces)
+        coords = _in_span(problem.arms, problem.rank, pieces)
     except ValueError:
         return None
     if pieces.zero.any() or coords.unseen.any() or pieces.infinite.all():

@@ -16,35 +16,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayes_feasible import analysis as analysis
+    from bayes_feasible import datasets as datasets
     from bayes_feasible import instances as instances
+    from bayes_feasible import models as models
     from bayes_feasible.alternative.alternative import Alternative as Alternative
+    from bayes_feasible.alternative.events import Events as Events
+    from bayes_feasible.alternative.union import LogProbability as LogProbability
+    from bayes_feasible.analysis.study.study import Study as Study
     from bayes_feasible.analysis.study.study import study as study
-    from bayes_feasible.datasets.films import FilmTable as FilmTable
-    from bayes_feasible.datasets.films import read_film_table as read_film_table
-    from bayes_feasible.datasets.films import read_films as read_films
-    from bayes_feasible.datasets.ratings import read_ratings as read_ratings
     from bayes_feasible.files.problems import load as load
     from bayes_feasible.files.problems import save as save
     from bayes_feasible.history import History as History
     from bayes_feasible.instance import Instance as Instance
     from bayes_feasible.posterior import Posterior as Posterior
     from bayes_feasible.problem import Problem as Problem
+    from bayes_feasible.rate.designs import Design as Design
     from bayes_feasible.rate.designs import g_optimal as g_optimal
+    from bayes_feasible.rate.rate import Rate as Rate
     from bayes_feasible.rate.rate import exponents as exponents
     from bayes_feasible.rate.rate import optimal_rate as optimal_rate
+    from bayes_feasible.recommendation import Recommendation as Recommendation
     from bayes_feasible.rules.adahedge import AdaHedge as AdaHedge
     from bayes_feasible.rules.base import Rule as Rule
     from bayes_feasible.rules.catalogue import BLFAIPS as BLFAIPS
-    from bayes_feasible.rules.catalogue import PEPS as PEPS
     from bayes_feasible.rules.catalogue import BestResponse as BestResponse
     from bayes_feasible.rules.catalogue import FixedAllocation as FixedAllocation
     from bayes_feasible.rules.catalogue import GOptimal as GOptimal
     from bayes_feasible.rules.catalogue import LinearThompson as LinearThompson
     from bayes_feasible.rules.catalogue import Oracle as Oracle
+    from bayes_feasible.rules.catalogue import PEPS as PEPS
     from bayes_feasible.rules.catalogue import PlugIn as PlugIn
     from bayes_feasible.rules.catalogue import TopTwo as TopTwo
     from bayes_feasible.rules.catalogue import Uniform as Uniform
     from bayes_feasible.simulation.simulate import simulate as simulate
+    from bayes_feasible.trial.status import Status as Status
     from bayes_feasible.trial.trial import Trial as Trial
 
 _HOME = {
@@ -52,18 +58,24 @@ _HOME = {
     "Alternative": "alternative.alternative",
     "BLFAIPS": "rules.catalogue",
     "BestResponse": "rules.catalogue",
-    "FilmTable": "datasets.films",
+    "Design": "rate.designs",
+    "Events": "alternative.events",
     "FixedAllocation": "rules.catalogue",
     "GOptimal": "rules.catalogue",
     "History": "history",
     "Instance": "instance",
     "LinearThompson": "rules.catalogue",
+    "LogProbability": "alternative.union",
     "Oracle": "rules.catalogue",
     "PEPS": "rules.catalogue",
     "PlugIn": "rules.catalogue",
     "Posterior": "posterior",
     "Problem": "problem",
+    "Rate": "rate.rate",
+    "Recommendation": "recommendation",
     "Rule": "rules.base",
+    "Status": "trial.status",
+    "Study": "analysis.study.study",
     "TopTwo": "rules.catalogue",
     "Trial": "trial.trial",
     "Uniform": "rules.catalogue",
@@ -71,22 +83,20 @@ _HOME = {
     "g_optimal": "rate.designs",
     "load": "files.problems",
     "optimal_rate": "rate.rate",
-    "read_film_table": "datasets.films",
-    "read_films": "datasets.films",
-    "read_ratings": "datasets.ratings",
     "save": "files.problems",
     "simulate": "simulation.simulate",
     "study": "analysis.study.study",
 }
+_NAMESPACES = ("analysis", "datasets", "instances", "models")
 
-__all__ = [*_HOME, "__version__", "instances"]
+__all__ = [*_HOME, *_NAMESPACES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(f"bayes_feasible.{_HOME[name]}"), name)
-    if name == "instances":
-        return import_module("bayes_feasible.instances")
+    if name in _NAMESPACES:
+        return import_module(f"bayes_feasible.{name}")
     if name == "__version__":
         from importlib.metadata import version
 

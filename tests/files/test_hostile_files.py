@@ -611,7 +611,7 @@ BAD_FILMS = [
 def read_films(**changes):
     for name, content in (FILMS | changes).items():
         write(name, content)
-    return bf.read_films("ratings", "movies", "scores", links="links", progress=False)
+    return bf.datasets.read_films("ratings", "movies", "scores", links="links", progress=False)
 
 
 @pytest.mark.parametrize(("name", "content", "message"), BAD_FILMS)
@@ -667,7 +667,7 @@ READERS = {
     "rule.json": bf.Rule.load,
     "study.toml": specification.read,
     "table.csv": lambda path: bf.instances.movielens(table=path),
-    "ratings.csv": bf.read_ratings,
+    "ratings.csv": bf.datasets.read_ratings,
 }
 
 

@@ -23,7 +23,7 @@ MODULES = [folder.__name__ for folder in FOLDERS] + [
 PUBLIC = {
     f"{owner.__name__}.{name}": getattr(owner, name)
     for owner, names in (
-        (bayes_feasible, set(bayes_feasible.__all__) - {"__version__", "instances"}),
+        (bayes_feasible, set(bayes_feasible.__all__) - {"__version__", *bayes_feasible._NAMESPACES}),
         (instances, [name for name, value in vars(instances).items()
                      if inspect.isfunction(value) and value.__module__ == instances.__name__
                      and not name.startswith("_")]),

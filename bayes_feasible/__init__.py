@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from bayes_feasible.rules.adahedge import AdaHedge as AdaHedge
     from bayes_feasible.rules.base import Rule as Rule
     from bayes_feasible.rules.catalogue import BLFAIPS as BLFAIPS
+    from bayes_feasible.rules.catalogue import PEPS as PEPS
     from bayes_feasible.rules.catalogue import BestResponse as BestResponse
     from bayes_feasible.rules.catalogue import FixedAllocation as FixedAllocation
     from bayes_feasible.rules.catalogue import GOptimal as GOptimal
     from bayes_feasible.rules.catalogue import LinearThompson as LinearThompson
     from bayes_feasible.rules.catalogue import Oracle as Oracle
-    from bayes_feasible.rules.catalogue import PEPS as PEPS
     from bayes_feasible.rules.catalogue import PlugIn as PlugIn
     from bayes_feasible.rules.catalogue import TopTwo as TopTwo
     from bayes_feasible.rules.catalogue import Uniform as Uniform

@@ -169,7 +169,7 @@ def least_squares(arms: Array, weights: Array, right: Array) -> tuple[Factor, Ar
     turned = dormqr("L", "T", factored, tau, sides, BLOCK * max(right.shape[1], 1))[0]
     lower, turned = factored[:rank].T.copy(), turned[:rank].T.copy()
     # LAPACK's signs depend on zeros; the draws of a seed must not.
-    swapped = (tau == 0.0) | (tau == 1.0)
+    swapped = (tau == 0.0) | ((tau == 1.0) & (lower.diagonal() < 0.0))
     lower[:, swapped] *= -1.0
     turned[:, swapped] *= -1.0
     return (lower, order), turned

@@ -72,7 +72,7 @@ def warm_up(game: Game, steps: int) -> tuple[Array, Array]:
     return weights, exponents(game, weights).value
 
 
-def lowest(value: Array, eligible: Array, number: int) -> NDArray[np.int64]:
+def lowest(value: Array, eligible: NDArray[np.bool_], number: int) -> NDArray[np.int64]:
     """Indices of the `number` smallest values among the eligible."""
     index = np.flatnonzero(eligible)
     return index[np.argsort(value[index], kind="stable")[:number]]

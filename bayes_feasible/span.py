@@ -5,12 +5,13 @@ information matrix :math:`V_w = \sum_x w_x x x^\top` is then nearly singular. No
 it: everything goes through a triangular factor of the weighted arms.
 """
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dgeqp3, dorgqr, dormqr, dpotrf, dpotrs
+from scipy.linalg.lapack import dgeqp3, dorgqr, dpotrf, dpotrs
 
 from bayes_feasible._check import Array
 
@@ -149,13 +150,21 @@ def _halves(value: Array) -> tuple[Array, Array]:
 
 
 def triangle(arms: Array, weights: Array) -> Factor:
-    r"""Lower triangle L and feature order with :math:`V_w = L L^\top` in that order."""
-    factored, order, _, _ = _factorise(arms, weights)
+    r"""Lower triangle L and feature order with :math:`V_w = L L^\top` in that order.
+
+    Householder QR of the arms times the roots of their weights, largest rows first and with
+    column pivoting, which keeps the digits of rows of very different size (Cox and Higham 1998,
+    "Stability of Householder QR factorization for weighted least squares problems").
+    """
+    scaled = np.sqrt(weights)[:, np.newaxis] * arms
+    factored, order, _ = _pivoted_qr(scaled.take(_largest_first(scaled), axis=0))
     return factored[: arms.shape[1]].T, order
 
 
 def least_squares(arms: Array, weights: Array, right: Array) -> tuple[Factor, Array]:
     r"""Factor of a weighted least-squares problem, and its right-hand sides turned with it.
+
+    As in `triangle`, but the signs are chosen here: they decide what a seed draws.
 
     Returns
     -------
@@ -164,32 +173,32 @@ def least_squares(arms: Array, weights: Array, right: Array) -> tuple[Factor, Ar
         The solutions are :math:`L^{-\top}` times these: `unwhiten(factor, turned)`.
     """
     rank = arms.shape[1]
-    factored, order, tau, rows = _factorise(arms, weights)
-    sides = (np.sqrt(weights)[:, np.newaxis] * right)[rows]
-    turned = dormqr("L", "T", factored, tau, sides, BLOCK * max(right.shape[1], 1))[0]
-    lower, turned = factored[:rank].T.copy(), turned[:rank].T.copy()
-    # LAPACK's signs depend on zeros; the draws of a seed must not.
-    swapped = (tau == 0.0) | ((tau == 1.0) & (lower.diagonal() < 0.0))
-    lower[:, swapped] *= -1.0
-    turned[:, swapped] *= -1.0
-    return (lower, order), turned
+    root = np.sqrt(weights)[:, np.newaxis]
+    scaled = root * arms
+    rows = _largest_first(scaled)
+    work = np.ascontiguousarray(np.hstack([scaled, root * right])[rows].T)
+    order = np.arange(rank)
+    for j in range(rank):
+        trailing = work[j:rank, j:]
+        norm = np.einsum("ki,ki->k", trailing, trailing)
+        pivot = j + int(np.argmax(norm))
+        if pivot != j:
+            work[[j, pivot]], order[[j, pivot]] = work[[pivot, j]], order[[pivot, j]]
+        mirror = work[j, j:].copy()
+        diagonal = math.copysign(math.sqrt(norm[pivot - j]), -1.0 if mirror[0] > 0 else 1.0)
+        mirror[0] -= diagonal
+        rest = work[j + 1 :, j:]
+        rest -= np.outer(rest @ mirror / (0.5 * (mirror @ mirror)), mirror)
+        work[j, j] = diagonal
+    return (work[:rank, :rank].copy(), order), work[rank:, :rank].copy()
 
 
-def _factorise(
-    arms: Array, weights: Array
-) -> tuple[Array, NDArray[np.int64], Array, NDArray[np.int64]]:
-    """Householder QR of the arms times the roots of their weights.
-
-    Largest rows first and with column pivoting, which keeps the digits of rows of very different
-    size (Cox and Higham 1998, "Stability of Householder QR factorization for weighted least
-    squares problems").
-    """
-    scaled = np.sqrt(weights)[:, np.newaxis] * arms
-    size = np.abs(scaled).max(axis=1)
+def _largest_first(rows: Array) -> NDArray[np.int64]:
+    """Order by decreasing size, up to a factor of two."""
+    size = np.abs(rows).max(axis=1)
     magnitude = np.frexp(size)[1]
     magnitude[size == 0.0] = magnitude.min()
-    rows = (-magnitude).argsort(kind="stable")
-    return *_pivoted_qr(scaled.take(rows, axis=0)), rows
+    return (-magnitude).argsort(kind="stable")
 
 
 def inverse_information(arms: Array, weights: Array) -> Array:

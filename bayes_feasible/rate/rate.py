@@ -406,7 +406,7 @@ def plug_in_allocation(
     """The optimal allocation if these were the true parameters.
 
     None where it would make no difference: no candidate is feasible, candidates tie, or no
-    mistake is possible.
+    mistake is possible. Rounded, for rounding must not decide between equal shares.
     """
     try:
         pieces = _pieces(Instance(problem, theta_reward, theta_cost))
@@ -415,4 +415,4 @@ def plug_in_allocation(
         return None
     if pieces.zero.any() or coords.unseen.any() or pieces.infinite.all():
         return None
-    return _solve(coords, tol)[0]
+    return np.round(_solve(coords, tol)[0], 12)

@@ -286,6 +286,7 @@ def bounded_log_probability(
     floor = log_probability_floors(centre, precision, everywhere, unasked, radius).sum()
     lower = float(floors.max(initial=-np.inf)) - min(sum(ceilings), 0.0)
     upper = min(mass - float(floor), 0.0) if len(floors) else -np.inf
+    lower = min(lower, upper)  # but for rounding it is
     value = float(np.clip(value - sum(inside), lower, upper))
     return value, math.hypot(error, *errors), lower, upper
 

@@ -115,6 +115,7 @@ def d_optimal(arms: Array, basis: NDArray[np.int64], target: float) -> tuple[Arr
     return best, value
 
 
+@np.errstate(all="ignore")
 def g_optimal_shares(vectors: Array, rank: int) -> tuple[Array, float]:
     """The shares of the arms, few of them positive, and the largest leverage under them.
 

@@ -198,6 +198,7 @@ def _check_exponents(vectors: Array, coefficients: Array) -> None:
         )
 
 
+@np.errstate(all="ignore")
 def _evaluate(weights: Array, pieces: _Pieces, game: Game | None) -> Array:
     """Exponents under weights that may vanish, so that V may be singular."""
     value = np.where(pieces.infinite, np.inf, 0.0)
@@ -344,6 +345,7 @@ class _InSpan(NamedTuple):
     unseen: NDArray[np.bool_]  # (candidate,), of which no arm tells
 
 
+@np.errstate(all="ignore")  # a value that is no number is refused, or no bound
 def _in_span(arms: Array, rank: int, pieces: _Pieces) -> _InSpan:
     reduced, vectors, basis, outside = coordinates(arms, pieces.vectors, rank, pieces.rests)
     seen = outside <= SPAN_TOLERANCE
@@ -355,6 +357,7 @@ def _in_span(arms: Array, rank: int, pieces: _Pieces) -> _InSpan:
     return _InSpan(game, basis, unseen)
 
 
+@np.errstate(all="ignore")
 def _solve(coords: _InSpan, target: float) -> tuple[Array, Array, float]:
     """The allocation, the weights on candidates, and the upper bound that these prove."""
     game = coords.game

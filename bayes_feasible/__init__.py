@@ -18,22 +18,32 @@ from typing import TYPE_CHECKING, Any
 from bayes_feasible.rules import HOMES
 
 if TYPE_CHECKING:
+    from bayes_feasible import analysis as analysis
+    from bayes_feasible import datasets as datasets
     from bayes_feasible import instances as instances
+    from bayes_feasible import models as models
     from bayes_feasible.alternative.alternative import Alternative as Alternative
+    from bayes_feasible.alternative.events import Events as Events
+    from bayes_feasible.alternative.union import LogProbability as LogProbability
+    from bayes_feasible.analysis.study.study import Study as Study
     from bayes_feasible.analysis.study.study import study as study
-    from bayes_feasible.datasets.films import FilmTable as FilmTable
-    from bayes_feasible.datasets.films import read_film_table as read_film_table
-    from bayes_feasible.datasets.films import read_films as read_films
-    from bayes_feasible.datasets.ratings import read_ratings as read_ratings
     from bayes_feasible.files.problems import load as load
     from bayes_feasible.files.problems import save as save
     from bayes_feasible.history import History as History
     from bayes_feasible.instance import Instance as Instance
+    from bayes_feasible.outcomes import Bernoulli as Bernoulli
+    from bayes_feasible.outcomes import Gaussian as Gaussian
+    from bayes_feasible.outcomes import Poisson as Poisson
+    from bayes_feasible.outcomes import Prior as Prior
+    from bayes_feasible.outcomes import Relative as Relative
     from bayes_feasible.posterior import Posterior as Posterior
     from bayes_feasible.problem import Problem as Problem
+    from bayes_feasible.rate.designs import Design as Design
     from bayes_feasible.rate.designs import g_optimal as g_optimal
+    from bayes_feasible.rate.rate import Rate as Rate
     from bayes_feasible.rate.rate import exponents as exponents
     from bayes_feasible.rate.rate import optimal_rate as optimal_rate
+    from bayes_feasible.recommendation import Recommendation as Recommendation
     from bayes_feasible.rules.adahedge import AdaHedge as AdaHedge
     from bayes_feasible.rules.allocation import FixedAllocation as FixedAllocation
     from bayes_feasible.rules.allocation import GOptimal as GOptimal
@@ -47,38 +57,48 @@ if TYPE_CHECKING:
     from bayes_feasible.rules.thompson import LinearThompson as LinearThompson
     from bayes_feasible.rules.top_two import TopTwo as TopTwo
     from bayes_feasible.simulation.simulate import simulate as simulate
+    from bayes_feasible.trial.status import Status as Status
     from bayes_feasible.trial.trial import Trial as Trial
 
 _HOME = {
     "AdaHedge": "rules.adahedge",
     "Alternative": "alternative.alternative",
-    "FilmTable": "datasets.films",
+    "Bernoulli": "outcomes",
+    "Design": "rate.designs",
+    "Events": "alternative.events",
+    "Gaussian": "outcomes",
     "History": "history",
     "Instance": "instance",
+    "LogProbability": "alternative.union",
+    "Poisson": "outcomes",
     "Posterior": "posterior",
+    "Prior": "outcomes",
     "Problem": "problem",
+    "Rate": "rate.rate",
+    "Recommendation": "recommendation",
     "Rule": "rules.base",
+    "Relative": "outcomes",
+    "Status": "trial.status",
+    "Study": "analysis.study.study",
     "Trial": "trial.trial",
     "exponents": "rate.rate",
     "g_optimal": "rate.designs",
     "load": "files.problems",
     "optimal_rate": "rate.rate",
-    "read_film_table": "datasets.films",
-    "read_films": "datasets.films",
-    "read_ratings": "datasets.ratings",
     "save": "files.problems",
     "simulate": "simulation.simulate",
     "study": "analysis.study.study",
 } | {name: f"rules.{file}" for name, file in HOMES.items()}
+_NAMESPACES = ("analysis", "datasets", "instances", "models")
 
-__all__ = [*sorted(_HOME), "__version__", "instances"]
+__all__ = [*sorted(_HOME), *_NAMESPACES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(f"bayes_feasible.{_HOME[name]}"), name)
-    if name == "instances":
-        return import_module("bayes_feasible.instances")
+    if name in _NAMESPACES:
+        return import_module(f"bayes_feasible.{name}")
     if name == "__version__":
         from importlib.metadata import version
 

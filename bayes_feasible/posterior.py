@@ -17,7 +17,7 @@ from bayes_feasible.blocks.log_concave import LogConcaveBlock
 from bayes_feasible.blocks.student import StudentBlock
 from bayes_feasible.outcomes import Gaussian, Outcome
 from bayes_feasible.problem import Problem
-from bayes_feasible.span import least_squares, unwhiten_rows, whiten
+from bayes_feasible.span import Factor, least_squares, unwhiten, whiten
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -67,7 +67,7 @@ class Posterior:
         self.missing: NDArray[np.int64] = np.zeros((arms, 1 + constraints), dtype=np.int64)
         self.squares: Array = np.zeros((arms, 1 + constraints))  # about each arm's own mean
         self._blocks: list[Block] | None = None
-        self._factors: tuple[Array, NDArray[np.int64], Array] | None = None
+        self._factors: tuple[Factor, Array] | None = None
 
     @classmethod
     def from_history(cls, problem: Problem, arms: Any, rewards: Any, costs: Any = None) -> Self:
@@ -257,7 +257,7 @@ class Posterior:
                 root = np.hstack(self.covariance_root())
                 self._blocks = [
                     GaussianBlock(mean, noise * root)
-                    for mean, noise in zip(self._solved()[2], self.problem.noise, strict=True)
+                    for mean, noise in zip(self._solved()[1], self.problem.noise, strict=True)
                 ]
             else:
                 self._blocks = [
@@ -294,7 +294,7 @@ class Posterior:
 
     def _centres(self) -> Array:
         if self.textbook:
-            return self._solved()[2]
+            return self._solved()[1]
         return np.stack([block.mean for block in self.blocks])
 
     @property
@@ -375,9 +375,10 @@ class Posterior:
         ((3, 2), (3, 1))
         """
         self._check_textbook("covariance_root")
-        lower, order, _ = self._solved()
-        rank, basis = len(lower), self.problem.basis
-        root = basis @ unwhiten_rows(lower, order, np.eye(rank)).T
+        factor, _ = self._solved()
+        basis = self.problem.basis
+        rank = basis.shape[1]
+        root = basis @ unwhiten(factor, np.eye(rank)).T
         if rank == len(basis):
             return root, np.empty((rank, 0))
         return root, np.ascontiguousarray(qr(basis)[0][:, rank:])
@@ -554,21 +555,21 @@ class Posterior:
         other.squares[:] = self.squares
         return other
 
-    def _solved(self) -> tuple[Array, NDArray[np.int64], Array]:
-        """Triangle and order of the precision in the span of the arms, and all means as rows."""
+    def _solved(self) -> tuple[Factor, Array]:
+        """Factor of the precision in the span of the arms, and all means as rows."""
         if self._factors is None:
             problem, pulled = self.problem, np.flatnonzero(self.counts)
             counts = self.counts[pulled].astype(float)
             shown = np.column_stack([self.reward_sums, self.cost_sums])[pulled]
             prior = np.eye(problem.rank)
-            lower, order, turned = least_squares(
+            factor, turned = least_squares(
                 np.vstack([prior, problem.arms[pulled] @ problem.basis]),
                 np.concatenate([np.ones(problem.rank), counts]),
                 np.vstack(
                     [np.zeros((problem.rank, shown.shape[1])), shown / counts[:, np.newaxis]]
                 ),
             )
-            self._factors = lower, order, unwhiten_rows(lower, order, turned) @ problem.basis.T
+            self._factors = factor, unwhiten(factor, turned) @ problem.basis.T
         return self._factors
 
     def __repr__(self) -> str:
@@ -594,5 +595,4 @@ def _check_counts(value: Any, rows: int) -> NDArray[np.int64]:
 
 def whiten_rows(posterior: Posterior, vectors: Array) -> Array:
     """`Posterior.whiten` without its checks: differences may be as small as they are."""
-    lower, order, _ = posterior._solved()
-    return whiten(lower, order, np.ascontiguousarray(vectors @ posterior.problem.basis))
+    return whiten(posterior._solved()[0], vectors @ posterior.problem.basis)

@@ -33,7 +33,8 @@ def test_every_number_is_what_it_was(now, then):
     now, then = dict(leaves(now)), dict(leaves(then))
     assert now.keys() == then.keys()
     for path, value in then.items():
-        exact = path[0] == "arms" or path[-1] in ("best", "recommended", "correct", "allocation")
+        counted = path[-1] in ("best", "recommended", "correct", "allocation")
+        exact = path[0] == "arms" or (path[0] != "rates" and counted)  # a rate's shares are solved
         if exact:
             np.testing.assert_array_equal(now[path], value, err_msg=str(path))
         else:

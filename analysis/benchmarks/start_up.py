@@ -1,56 +1,95 @@
-"""How long the package takes to import, to compile on first use, and to start again."""
+"""How long the package takes to import, and to answer first, with nothing compiled yet.
+
+Run with ``python -m bayes_feasible.analysis.benchmarks.start_up``. Each figure is the computing
+time (user and system) of whole processes: the first with empty caches of compiled code, then those
+that find them filled. The aims are for the first.
+"""
 
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
+from pathlib import Path
 
 from bayes_feasible.analysis.report.tables import text_table
 
 RUNS = 5
-FIRST_USE = """
+README = """
 import bayes_feasible as bf
-instance = bf.instances.end_of_optimism()
-problem = instance.problem
-bf.optimal_rate(instance)
-bf.g_optimal(problem.arms)
-arms = [0, 1, 2, 3, 4]
-for radius in (None, 5.0):
-    problem = bf.Problem(problem.arms, problem.thresholds, parameter_radius=radius)
-    posterior = bf.Posterior.from_history(problem, arms, *instance.pull(arms, seed=0))
-    alternative = bf.Alternative(problem, 0)
-    alternative.log_probability(posterior)
-    alternative.sample(posterior, 10)
+instance = bf.instances.end_of_optimism(alpha=0.1)
+rate = bf.optimal_rate(instance)
+rate.allocation
+arms = [0, 2] * 2000
+rewards, costs = instance.pull(arms, seed=1)
+posterior = bf.Posterior.from_history(instance.problem, arms, rewards, costs)
+wrong = bf.Alternative(instance.problem, posterior.best())
+wrong.log_probability(posterior).value
+wrong.sample(posterior, 1000, seed=0)
 """
+BOUNDED = README.replace("arms =", "instance.problem.parameter_radius = (2.0, 2.0)\narms =")
+SIMULATE = """
+import bayes_feasible as bf
+bf.simulate(bf.instances.end_of_optimism(), {"BLFAIPS": bf.BLFAIPS}, 1000, 2, executor=False)
+"""
+COMMAND = "from bayes_feasible.cli import main; raise SystemExit(main({!r}))"
+TRIAL = {
+    "trial new": ["trial", "new", "new.trial", "--instance", "end_of_optimism"],
+    "trial ask": ["trial", "ask", "new.trial"],
+    "trial tell": ["trial", "tell", "new.trial", "0", "1.0", "0.1"],
+    "trial status": ["trial", "status", "new.trial"],
+}
+AIMS = {"ten lines of the README": 10.0, "one rule's first simulate": 20.0} | dict.fromkeys(
+    TRIAL, 3.0
+)
 
 
 def main() -> None:
-    """Measure and print the table."""
-    measured = {
-        "python -c pass": _seconds("pass"),
-        "import bayes_feasible": _seconds("import bayes_feasible"),
+    """Measure and print the tables."""
+    print(f"Start-up: seconds of computing of whole processes, median of {RUNS}")
+    quick = [[f"`{code}`", f"{_median(code):.2f}"] for code in ("pass", "import bayes_feasible")]
+    print(text_table(["process", "seconds"], quick), end="\n\n")
+    print("First use, with nothing compiled, beside the same once that is done")
+    print(text_table(["what", "first", "then", "ratio", "aim"], _first_uses()))
+
+
+def _first_uses() -> list[list[str]]:
+    rows = []
+    scripts = {
+        "ten lines of the README": README,
+        "the same, bounded parameters": BOUNDED,
+        "one rule's first simulate": SIMULATE,
+    } | {name: COMMAND.format(arguments) for name, arguments in TRIAL.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, code in scripts.items():
+            cache = Path(folder, name)
+            first = _seconds(code, folder, cache)
+            if name.startswith("trial new"):
+                Path(folder, "new.trial").rename(Path(folder, "old.trial"))
+            then = _seconds(code, folder, cache)
+            aim = f"{AIMS[name]:.0f}" if name in AIMS else ""
+            rows.append([name, f"{first:.2f}", f"{then:.2f}", f"{first / then:.1f}", aim])
+    return rows
+
+
+def _median(code: str) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        return statistics.median(_seconds(code, folder, Path(folder)) for _ in range(RUNS))
+
+
+def _seconds(code: str, folder: str, cache: Path) -> float:
+    """Processor time of a Python process that runs the code."""
+    environment = os.environ | {
+        "NUMBA_CACHE_DIR": str(cache / "numba"),
+        "PYTENSOR_FLAGS": f"base_compiledir={cache / 'pytensor'}",
     }
-    with tempfile.TemporaryDirectory() as cache:
-        measured["first use of everything, nothing compiled"] = _seconds(FIRST_USE, cache, runs=1)
-        measured["the same in the next process"] = _seconds(FIRST_USE, cache)
-    rows = [[name, f"{wall:.2f}", f"{cpu:.2f}"] for name, (wall, cpu) in measured.items()]
-    print(f"Start-up, whole processes, median of {RUNS} (the first use: one)")
-    print(text_table(["process", "seconds", "of them computing"], rows))
-
-
-def _seconds(code: str, cache: str | None = None, runs: int = RUNS) -> tuple[float, float]:
-    """Median wall and processor time of a Python process that runs the code."""
-    environment = os.environ | ({"NUMBA_CACHE_DIR": cache} if cache else {})
-    wall, cpu = [], []
-    for _ in range(runs):
-        before, start = os.times(), time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True, env=environment)
-        wall.append(time.perf_counter() - start)
-        after = os.times()
-        cpu.append(sum(after[2:4]) - sum(before[2:4]))  # of child processes, user and system
-    return statistics.median(wall), statistics.median(cpu)
+    before = os.times()
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, env=environment, cwd=folder,
+        stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    after = os.times()
+    return sum(after[2:4]) - sum(before[2:4])  # of child processes, user and system
 
 
 if __name__ == "__main__":

@@ -296,8 +296,7 @@ class Alternative:
         return dataset.assign(event=(("chain", "draw"), events.reshape(chains, draws)))
 
     def _check_posterior(self, posterior: Posterior) -> None:
-        if not isinstance(posterior, Posterior):
-            raise ValueError(f"posterior: expected a Posterior, got {type(posterior).__name__}")
+        _check.kind("posterior", posterior, Posterior)
         if posterior.problem is not self.problem and posterior.problem != self.problem:
             raise ValueError("posterior: it belongs to another problem than this alternative set")
 

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from bayes_feasible._at_once import AtOnce
 from bayes_feasible._check import Array
 from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.alternative.draws import (
@@ -34,7 +35,11 @@ from bayes_feasible.alternative.draws import (
 )
 from bayes_feasible.alternative.normal import HALF_LOG_2PI, log_between
 
-MOST_DRAWS = 2**22
+MOST_DRAWS = 2**20  # of an estimate
+CHUNK = 2**16  # proposals between two looks at whether to stop
+HOPELESS = 2**19  # proposals of which none was kept
+WORST = 2**12  # proposals for one draw, on average
+_weigh, _draw = AtOnce(weigh_inside), AtOnce(draw_union_inside)
 SHARES = np.logspace(-6, 0, 61)  # of the way from the mode to the deepest point
 
 
@@ -239,9 +244,16 @@ def tilted_log_probability(
     weights = np.empty(0)
     while True:
         events = possible[spread_over_events(rng, tilted.log_mass[possible], draws)]
-        with undisturbed():
-            batch = weigh_inside(rng, *tilted[1:], vectors, limits, radius, events)
-        weights = np.concatenate([weights, batch])
+        for start in range(0, events.size, CHUNK):
+            part = events[start : start + CHUNK]
+            with undisturbed():
+                batch = _weigh(
+                    part.size * tilted.normal[0].size * (len(limits) + 5),
+                    rng, *tilted[1:], vectors, limits, radius, part,
+                )  # fmt: skip
+            weights = np.concatenate([weights, batch])
+            if weights.size >= HOPELESS and not weights.any():
+                raise contradiction(centre, radius)
         # One imaginary miss: draws that were all kept do not prove that all would be.
         spread = math.sqrt(float(weights.var()) + 1.0 / weights.size)
         mean = float(weights.mean())
@@ -249,11 +261,6 @@ def tilted_log_probability(
         if error < 0.01 or weights.size >= MOST_DRAWS:
             break
         draws = weights.size
-    if mean == 0.0:
-        raise RuntimeError(
-            f"parameter_radius: none of {weights.size} proposals fell within the bounded "
-            "parameter set, so its probability cannot be estimated"
-        )
     return log_mass + math.log(mean), error, log_mass
 
 
@@ -279,6 +286,7 @@ def bounded_log_probability(
     floor = log_probability_floors(centre, precision, everywhere, unasked, radius).sum()
     lower = float(floors.max(initial=-np.inf)) - min(sum(ceilings), 0.0)
     upper = min(mass - float(floor), 0.0) if len(floors) else -np.inf
+    lower = min(lower, upper)  # but for rounding it is
     value = float(np.clip(value - sum(inside), lower, upper))
     return value, math.hypot(error, *errors), lower, upper
 
@@ -295,12 +303,24 @@ def bounded_draws(
     points = np.empty((size, *centre.shape))
     events = np.empty(size, dtype=np.int64)
     cumulative = np.cumsum(np.exp(tilted.log_mass - top))
-    with undisturbed():
-        found = draw_union_inside(
-            rng, *tilted[1:], vectors, limits, radius, cumulative, MOST_DRAWS, points, events
-        )
-    if not found:
-        raise RuntimeError(
-            f"parameter_radius: no draw within the bounded parameter set in {MOST_DRAWS} tries"
-        )
+    found, tried, most = 0, 0, 4 * size
+    while found < size:
+        with undisturbed():
+            new, tries = _draw(
+                most * tilted.normal[0].size * (len(limits) + 5), rng, *tilted[1:], vectors, limits,
+                radius, cumulative, most, points[found:], events[found:],
+            )  # fmt: skip
+        found, tried, most = found + new, tried + tries, CHUNK
+        if found < size and tried > HOPELESS + WORST * found:
+            raise contradiction(centre, radius)
     return points, events
+
+
+def contradiction(centre: Array, radius: Array) -> ValueError:
+    """The error for pulls that the bounds make absurd."""
+    norm = np.linalg.norm(centre, axis=-1)
+    worst = int(np.argmax(norm / radius))
+    return ValueError(
+        f"parameter_radius: {radius[worst]:g} contradicts the pulls, which put a parameter of norm "
+        f"{norm[worst]:g} in the middle; check the units, or bound less"
+    )

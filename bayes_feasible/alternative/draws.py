@@ -148,25 +148,24 @@ def draw_union_inside(
     rng, multiplier, centre, spread, normal, offset, vectors, limits, radius,
     cumulative, most, points, events,
 ):  # fmt: skip
-    """Exact draws given the union within the balls; False if one took more than `most` tries."""
-    for draw in range(len(points)):
-        tries = 0
-        while True:
-            tries += 1
-            if tries > most:
-                return False
-            e = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
-            keep = draw_inside(
-                rng, multiplier[e], centre[e], spread[e], normal[e], offset[e], radius,
-                points[draw],
-            )  # fmt: skip
-            if keep == -np.inf or -rng.standard_exponential() > keep:
-                continue
-            count = count_events(vectors, limits, points, draw, e)
-            if count == 1 or rng.random() * count < 1.0:
-                events[draw] = e
-                break
-    return True
+    """Exact draws given the union within the balls: how many, with at most `most` proposals.
+
+    Returns that, and how many proposals there were.
+    """
+    draw = tried = 0
+    while draw < len(points) and tried < most:
+        tried += 1
+        e = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
+        keep = draw_inside(
+            rng, multiplier[e], centre[e], spread[e], normal[e], offset[e], radius, points[draw]
+        )
+        if keep == -np.inf or -rng.standard_exponential() > keep:
+            continue
+        count = count_events(vectors, limits, points, draw, e)
+        if count == 1 or rng.random() * count < 1.0:
+            events[draw] = e
+            draw += 1
+    return draw, tried
 
 
 def spread_over_events(

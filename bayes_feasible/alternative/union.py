@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from bayes_feasible._at_once import AtOnce
 from bayes_feasible._check import Array
 from bayes_feasible._draws import (
     block_means,
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 DRAWS = 2**14  # for the part of a union's probability that has no closed form
 PAIRS = 2500  # pairs of events whose overlap is integrated exactly
+CHUNK = 2**17  # draws between two looks at whether to stop
+_draw, _move = AtOnce(draw_union), AtOnce(to_parameters)
 PRUNE = 60.0  # an event e^-60 as probable as another cannot be seen in double precision
 
 
@@ -220,10 +223,18 @@ class Union:
             return inside, kept[events], basis
         points = np.empty((size, *normals.shape[1:]))
         events = np.empty(size, dtype=np.int64)
-        with undisturbed():
-            draw_union(rng, normals[kept], offsets[kept], cumulative, points, events)
         inside = np.empty((size, self.blocks.size, len(root)))
-        to_parameters(points, events, root, centre, spread, vectors, limits, inside)
+        steps = size * normals[0].size * (kept.size + 10)
+        for start in range(0, size, CHUNK):  # between them Ctrl-C is heard
+            part = slice(start, start + CHUNK)
+            with undisturbed():
+                _draw(
+                    steps, rng, normals[kept], offsets[kept], cumulative, points[part], events[part]
+                )
+        _move(
+            size * root.size * self.blocks.size, points, events, root, centre, spread, vectors,
+            limits, inside,
+        )  # fmt: skip
         return inside, kept[events], basis
 
     def _draw_bounded(
@@ -310,6 +321,7 @@ def _measure(
         dawson_sankoff = 2.0 / (order + 1.0) - twice / (order * (order + 1.0))
         lower = max(lower, total + math.log(dawson_sankoff))
         upper = min(total + math.log1p(-twice / events), 0.0)
+        lower = min(lower, upper)  # but for rounding it is
         if events == 2:
             return min(max(total + math.log1p(-0.5 * twice), lower), upper), 0.0, lower, upper
         if upper - lower < 1e-13:

@@ -1,4 +1,4 @@
-r"""Compiled solver for the D-optimal design, which is G-optimal too, on plain arrays.
+r"""The D-optimal design, which is G-optimal too, on plain arrays.
 
 The weights that maximise :math:`\log\det V_w` on the simplex also minimise the largest
 :math:`x^\top V_w^{-1} x`, which is then the rank of the arms (Kiefer and Wolfowitz 1960). Up to
@@ -8,18 +8,16 @@ scale they solve
 """
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
 
-from bayes_feasible.compiled import INNER
-from bayes_feasible.rate.interior import longest_step, moved
+from bayes_feasible._check import Array
+from bayes_feasible.rate.interior import longest_step
 from bayes_feasible.rate.maximin import lowest
 from bayes_feasible.span import (
     cholesky,
     cholesky_solve,
     coordinates,
-    dot,
-    largest,
-    total,
+    inverse_information,
     triangle,
     whiten,
 )
@@ -30,59 +28,43 @@ WARM_UP = 20  # multiplicative steps on all arms before the first working set
 GROWTH = 8  # least number of arms that join the working set
 
 
-@njit(cache=True, error_model="numpy")
-def leverages(arms, weights):
+def leverages(arms: Array, weights: Array) -> tuple[Array, Array]:
     r"""Whitened arms and their squared lengths :math:`x^\top V_w^{-1} x`."""
-    lower, order = triangle(arms, weights)
-    white = whiten(lower, order, arms)
-    leverage = np.empty(arms.shape[0])
-    for i in range(arms.shape[0]):
-        leverage[i] = dot(white[i], white[i])
-    return white, leverage
+    white = whiten(triangle(arms, weights), arms)
+    return white, np.add.reduce(white * white, axis=1)
 
 
-@njit(**INNER)
-def _direction(factor, leverage, weights, arm_dual, center, before, arm_before):
-    """Newton step towards weight times multiplier = center, with second-order correction."""
-    aim, right = np.empty_like(weights), np.empty_like(weights)
-    for i in range(weights.size):
-        aim[i] = (center - before[i] * arm_before[i]) / weights[i]
-        right[i] = leverage[i] - 1 + aim[i]
-    step = cholesky_solve(factor, right)
-    for i in range(weights.size):
-        aim[i] -= arm_dual[i] + arm_dual[i] / weights[i] * step[i]
-    return step, aim
-
-
-@njit(cache=True, error_model="numpy")
-def interior_point(arms, weights, arm_dual, aim):
+def interior_point(arms: Array, weights: Array, arm_dual: Array, aim: float) -> tuple[Array, Array]:
     """Mehrotra's method on a working set, until the largest leverage is near the rank."""
     number, rank = arms.shape
     for _ in range(100):
         white, leverage = leverages(arms, weights)
-        if largest(leverage) * total(weights) <= (1 + aim) * rank:
+        if leverage.max() * weights.sum() <= (1 + aim) * rank:
             break
-        matrix = np.empty((number, number))
-        for i in range(number):
-            for j in range(i + 1):
-                matrix[i, j] = dot(white[i], white[j]) ** 2
-            matrix[i, i] += arm_dual[i] / weights[i]
-        cholesky(matrix)
-        center = dot(arm_dual, weights) / number
-        rest = np.zeros(number)
-        step, arm_step = _direction(matrix, leverage, weights, arm_dual, 0.0, rest, rest)
+        matrix = (white @ white.T) ** 2
+        matrix.flat[:: number + 1] += arm_dual / weights
+        factor = cholesky(matrix)
+
+        def direction(products: Array | float) -> tuple[Array, Array]:
+            """Newton step towards these products of weights and multipliers."""
+            aim = products / weights  # noqa: B023
+            step = cholesky_solve(factor, leverage - 1 + aim)  # noqa: B023
+            return step, aim - arm_dual - arm_dual / weights * step  # noqa: B023
+
+        center = arm_dual @ weights / number
+        step, arm_step = direction(0.0)
         primal = min(1.0, longest_step(weights, step))
         other = min(1.0, longest_step(arm_dual, arm_step))
-        ahead = dot(moved(arm_dual, other, arm_step), moved(weights, primal, step)) / number
+        ahead = (arm_dual + other * arm_step) @ (weights + primal * step) / number
         reduction = max(1e-4, (ahead / center) ** 3, 0.1 * aim * rank / number / center)
-        center *= min(1.0, reduction)
-        step, arm_step = _direction(matrix, leverage, weights, arm_dual, center, step, arm_step)
-        weights = moved(weights, min(1.0, 0.95 * longest_step(weights, step)), step)
-        arm_dual = moved(arm_dual, min(1.0, 0.95 * longest_step(arm_dual, arm_step)), arm_step)
+        # With the second-order effect of the first step on the products.
+        step, arm_step = direction(center * min(1.0, reduction) - step * arm_step)
+        weights = weights + min(1.0, 0.95 * longest_step(weights, step)) * step
+        arm_dual = arm_dual + min(1.0, 0.95 * longest_step(arm_dual, arm_step)) * arm_step
     return weights, arm_dual
 
 
-def d_optimal(arms, basis, target):
+def d_optimal(arms: Array, basis: NDArray[np.int64], target: float) -> tuple[Array, float]:
     """The optimal weights and the largest leverage under them.
 
     Parameters
@@ -97,7 +79,8 @@ def d_optimal(arms, basis, target):
     number, rank = arms.shape
     weights = np.full(number, 1 / number)
     for _ in range(WARM_UP):
-        weights = weights * leverages(arms, weights)[1] / rank
+        inverse = inverse_information(arms, weights)
+        weights = weights * np.add.reduce(arms @ inverse * arms, axis=1) / rank
     inside = np.zeros(number, np.bool_)
     inside[basis] = True
     inside[lowest(-weights, ~inside, GROWTH + 3 * rank)] = True
@@ -132,7 +115,8 @@ def d_optimal(arms, basis, target):
     return best, value
 
 
-def g_optimal_shares(vectors, rank):
+@np.errstate(all="ignore")
+def g_optimal_shares(vectors: Array, rank: int) -> tuple[Array, float]:
     """The shares of the arms, few of them positive, and the largest leverage under them.
 
     Parameters

@@ -1,4 +1,4 @@
-r"""Compiled interior-point methods for the rate on given arms and candidates.
+r"""Interior-point methods for the rate on given arms and candidates.
 
 The rate is :math:`\Gamma = \max_w \min_z f_z(w)`. The exponent of candidate z is a sum over its
 pieces, vectors u with coefficients :math:`\kappa > 0`,
@@ -25,237 +25,194 @@ times dual and weight times arm_dual vanish; on the central path these products 
 the `center`.
 """
 
-import numpy as np
-from numba import njit
+from typing import NamedTuple
 
-from bayes_feasible.compiled import INNER
-from bayes_feasible.span import (
-    cholesky,
-    cholesky_solve,
-    dot,
-    largest,
-    smallest,
-    total,
-    triangle,
-    whiten,
-)
+import numpy as np
+from numpy.typing import NDArray
+
+from bayes_feasible._check import Array
+from bayes_feasible.span import Factor, cholesky, cholesky_solve, triangle, whiten
 
 FASTEST = 1e-4  # smallest factor by which one step reduces the center
 CURVED = 0.2  # share of what the linear model promises that a step must leave of each exponent
 PATIENCE = 6  # iterations without progress after which the method is changed
 REFINEMENTS = 2
+PRECISE = 1e-15  # relative size of what a step may leave
 FLAT = 1e-9  # arm_dual in the Newton matrix: keeps rounding out of directions of no curvature
 
 
-@njit(**INNER)
-def times(matrix, vector):
-    """Matrix times vector, without the threads that a library would start for it."""
-    result = np.empty(matrix.shape[0])
-    for i in range(matrix.shape[0]):
-        result[i] = dot(matrix[i], vector)
-    return result
+class Game(NamedTuple):
+    """Arms, and the pieces of the candidates' exponents."""
+
+    arms: Array  # (arm, rank)
+    vectors: Array  # (piece, rank)
+    coefficients: Array  # (piece,), positive
+    owner: NDArray[np.int64]  # (piece,): the candidate
+    candidates: int
 
 
-@njit(**INNER)
-def transposed_times(matrix, vector):
-    """Transposed matrix times vector."""
-    result = np.zeros(matrix.shape[1])
-    for i in range(matrix.shape[0]):
-        for j in range(matrix.shape[1]):
-            result[j] += vector[i] * matrix[i, j]
-    return result
+class Iterate(NamedTuple):
+    """The unknowns, or a step of each; the arms come first, then the candidates."""
+
+    primal: Array  # weights and slacks
+    dual: Array  # their multipliers
+
+    def moved(self, step: "Iterate", primal: float, other: float) -> "Iterate":
+        """The iterate after parts of a step."""
+        return Iterate(self.primal + primal * step.primal, self.dual + other * step.dual)
+
+    def longest(self, step: "Iterate", share: float) -> tuple[float, float]:
+        """Sizes, at most 1, of the two parts of a step that stay positive."""
+        sizes = longest_step(self.primal, step.primal), longest_step(self.dual, step.dual)
+        return min(1.0, share * sizes[0]), min(1.0, share * sizes[1])
 
 
-@njit(cache=True)
-def moved(value, size, step):
-    """Value + size * step."""
-    result = np.empty_like(value)
-    for i in range(value.size):
-        result[i] = value[i] + size * step[i]
-    return result
+class Point(NamedTuple):
+    """The exponents under some weights, and what they were computed from."""
+
+    value: Array  # (candidate,)
+    white: Array  # (piece, rank): whitened vectors
+    squares: Array  # (piece,): their squared lengths
+    factor: Factor
 
 
-@njit(cache=True, error_model="numpy")
-def total_by_owner(white, coefficients, owner, candidates):
-    """Exponents from the whitened vectors of the pieces."""
-    value = np.zeros(candidates)
-    for k in range(owner.size):
-        value[owner[k]] += coefficients[k] / dot(white[k], white[k])
-    return value
+class Best:
+    """The best bounds of the iterates so far, and what proves them."""
+
+    def __init__(self, arms: int, start: Iterate) -> None:
+        self.arms = arms
+        self.low = self.up = start.primal[:arms]
+        self.up_dual = start.dual[arms:]
+        self.lower, self.upper = 0.0, np.inf
+
+    def note(self, at: Iterate, value: Array, slope: Array) -> float:
+        """Take in an iterate; returns the relative gap of its own bounds."""
+        weights, dual = at.primal[: self.arms], at.dual[self.arms :]
+        lower = float(value.min() / weights.sum())
+        upper = float(slope.max() / dual.sum())
+        if lower > self.lower:
+            self.low, self.lower = weights, lower
+        if upper < self.upper:
+            self.up, self.up_dual, self.upper = weights, dual, upper
+        return upper / lower - 1
+
+    @property
+    def gap(self) -> float:
+        """Relative difference of the best bounds."""
+        return self.upper / self.lower - 1
 
 
-@njit(cache=True, error_model="numpy")
-def exponents(arms, weights, vectors, coefficients, owner, candidates):
-    """Exponents at positive weights, the whitened vectors, and the factor that whitens."""
-    lower, order = triangle(arms, weights)
-    white = whiten(lower, order, vectors)
-    return total_by_owner(white, coefficients, owner, candidates), white, lower, order
+class Newton:
+    """The linear model of the exponents at an iterate."""
+
+    def __init__(self, game: Game, owned: Array | None, point: Point, at: Iterate) -> None:
+        self.arms, self.at = len(game.arms), at
+        self.white_arms = whiten(point.factor, game.arms)
+        self.product = self.white_arms @ (point.white / point.squares[:, np.newaxis]).T
+        self.square = self.product * self.product
+        self.gradient = game.coefficients * self.square  # of the exponents, (arm, candidate)
+        if owned is not None:
+            self.gradient = self.gradient @ owned
+        self.slope = self.gradient @ at.dual[self.arms :]
+
+    def prepare(self, game: Game, point: Point) -> None:
+        r"""The Newton matrix, and the factor of it with the candidates' multipliers eliminated.
+
+        Minus the Hessian of an exponent is, with p = <x, y> and g = u' V^-1 u,
+        :math:`2 \kappa p_x p_{x'} (x^\top V^{-1} x' - g \, p_x p_{x'})`. Complementarity adds a
+        diagonal for the arms and, once the multipliers of the candidates are eliminated, a
+        weighted product of gradients.
+        """
+        n, at, gradient = self.arms, self.at, self.gradient
+        self.ratio = at.dual / at.primal
+        factor = 2 * at.dual[n:][game.owner] * game.coefficients
+        matrix = (self.white_arms @ self.white_arms.T) * ((factor * self.product) @ self.product.T)
+        matrix -= (factor * point.squares * self.square) @ self.square.T
+        matrix.ravel()[:: n + 1] += np.maximum(at.dual[:n], FLAT) / at.primal[:n]
+        self.factor = cholesky(matrix + (self.ratio[n:] * gradient) @ gradient.T)
+        self.matrix = np.zeros((at.primal.size, at.primal.size))
+        self.matrix[:n, :n] = matrix
+        self.matrix[:n, n:] = -gradient
+        self.matrix[n:, :n] = gradient.T
+        self.matrix.ravel()[n * (at.primal.size + 1) :: at.primal.size + 1] = 1 / self.ratio[n:]
+
+    def step(self, missing: Array | float, products: Array | float) -> Iterate:
+        """The step towards these products of unknowns and multipliers.
+
+        `missing` is how far the slacks are from f - 1.
+        """
+        n, at, aim = self.arms, self.at, products / self.at.primal
+        right = aim - at.dual
+        right[:n] = self.slope - 1 + aim[:n]
+        right[n:] = right[n:] / self.ratio[n:] - missing
+        found = self._solve(right)
+        weights, dual = found[:n], found[n:]
+        slack = weights @ self.gradient + missing
+        arm_dual = aim[:n] - at.dual[:n] - self.ratio[:n] * weights
+        return Iterate(np.concatenate((weights, slack)), np.concatenate((arm_dual, dual)))
+
+    def _solve(self, right: Array) -> Array:
+        """Solve for the step of the weights and of the candidates' multipliers.
+
+        Eliminating the multipliers loses digits where the ratio of multiplier to slack is large.
+        Refinement with the two unknowns apart restores them.
+        """
+        n, gradient, ratio = self.arms, self.gradient, self.ratio[self.arms :]
+        found, left, before = np.zeros(right.size), right, np.inf
+        enough = PRECISE * np.abs(right[:n]).sum()
+        for _ in range(1 + REFINEMENTS):
+            scaled = ratio * left[n:]
+            extra = cholesky_solve(self.factor, left[:n] + gradient @ scaled)
+            new = found + np.concatenate((extra, scaled - ratio * (extra @ gradient)))
+            rest = right - self.matrix @ new
+            size = np.abs(rest[:n]).sum()
+            if not size < before:
+                break
+            found, left, before = new, rest, size
+            if size <= enough:
+                break
+        return found
 
 
-@njit(**INNER)
-def _gradients(white_arms, white, coefficients, owner, candidates):
-    """Products <x, y> (arm, piece) and gradients of the exponents (arm, candidate)."""
-    arms, pieces = white_arms.shape[0], owner.size
-    product = np.empty((arms, pieces))
-    gradient = np.zeros((arms, candidates))
-    for k in range(pieces):
-        size = dot(white[k], white[k])
-        for i in range(arms):
-            product[i, k] = dot(white_arms[i], white[k]) / size
-            gradient[i, owner[k]] += coefficients[k] * product[i, k] ** 2
-    return product, gradient
+def exponents(game: Game, weights: Array) -> Point:
+    """The exponents at positive weights."""
+    factor = triangle(game.arms, weights)
+    white = whiten(factor, game.vectors)
+    squares = np.add.reduce(white * white, axis=1)
+    each = game.coefficients / squares
+    return Point(np.bincount(game.owner, each, game.candidates), white, squares, factor)
 
 
-@njit(**INNER)
-def _newton_matrix(product, gradient, white_arms, white, coefficients, owner, state):
-    r"""The Newton matrix in the weights, without and with the multipliers eliminated.
-
-    Minus the Hessian of an exponent is, with p = <x, y> and g = u' V^-1 u,
-    :math:`2 \kappa p_x p_{x'} (x^\top V^{-1} x' - g \, p_x p_{x'})`. Complementarity adds a
-    diagonal for the arms and, once the multipliers of the candidates are eliminated, a weighted
-    product of gradients. The second matrix is returned as its Cholesky factor.
-    """
-    weights, slack, dual, arm_dual = state
-    arms, pieces = product.shape
-    square = np.empty_like(product)
-    bent, flattened, steep = np.empty_like(product), np.empty_like(product), np.empty_like(gradient)
-    for k in range(pieces):
-        factor = 2 * dual[owner[k]] * coefficients[k]
-        size = dot(white[k], white[k])
-        for i in range(arms):
-            square[i, k] = product[i, k] * product[i, k]
-            bent[i, k] = factor * product[i, k]
-            flattened[i, k] = factor * size * square[i, k]
-    for z in range(dual.size):
-        for i in range(arms):
-            steep[i, z] = dual[z] / slack[z] * gradient[i, z]
-    matrix, eliminated = np.empty((arms, arms)), np.empty((arms, arms))
-    for i in range(arms):
-        for j in range(i + 1):
-            entry = dot(white_arms[i], white_arms[j]) * dot(bent[i], product[j])
-            entry -= dot(flattened[i], square[j])
-            if i == j:
-                entry += max(arm_dual[i], FLAT) / weights[i]
-            matrix[i, j] = matrix[j, i] = entry
-            eliminated[i, j] = entry + dot(steep[i], gradient[j])
-    cholesky(eliminated)
-    return matrix, eliminated
-
-
-@njit(**INNER)
-def _newton_step(matrix, factor, gradient, ratio, first, second):
-    """Solve matrix @ step - gradient @ change = first, gradient' @ step + change / ratio = second.
-
-    Eliminating the change loses digits where the ratio of multiplier to slack is large.
-    Refinement with the two unknowns apart restores them.
-    """
-    step, change = np.zeros_like(first), np.zeros_like(second)
-    left, other, before = first, second.copy(), np.inf
-    scaled = np.empty_like(second)
-    for _ in range(1 + REFINEMENTS):
-        for z in range(ratio.size):
-            scaled[z] = ratio[z] * other[z]
-        extra = cholesky_solve(factor, moved(left, 1.0, times(gradient, scaled)))
-        new_step, new_change = moved(step, 1.0, extra), moved(change, 1.0, scaled)
-        told = transposed_times(gradient, extra)
-        for z in range(ratio.size):
-            new_change[z] -= ratio[z] * told[z]
-        left = moved(first, -1.0, times(matrix, new_step))
-        left = moved(left, 1.0, times(gradient, new_change))
-        size = 0.0
-        for i in range(left.size):
-            size += abs(left[i])
-        if not size < before:
-            break
-        step, change, before = new_step, new_change, size
-        told = transposed_times(gradient, step)
-        for z in range(ratio.size):
-            other[z] = second[z] - told[z] - change[z] / ratio[z]
-    return step, change
-
-
-@njit(cache=True)
-def longest_step(value, change):
+def longest_step(value: Array, change: Array) -> float:
     """The largest multiple of the change that keeps all values non-negative."""
-    longest = np.inf
-    for i in range(value.size):
-        if change[i] < 0:
-            longest = min(longest, -value[i] / change[i])
-    return longest
+    fastest = -float((change / value).min())
+    return 1.0 / fastest if fastest > 0 else np.inf
 
 
-@njit(**INNER)
-def _direction(matrix, factor, gradient, slope, missing, state, center, before):
-    """The step of all unknowns towards products equal to the center.
-
-    `missing` is how far the slacks are from f - 1; `before` is an earlier step whose
-    second-order effect on the products is to be corrected.
-    """
-    weights, slack, dual, arm_dual = state
-    arm_aim, first = np.empty_like(weights), np.empty_like(weights)
-    for i in range(weights.size):
-        arm_aim[i] = (center - before[3][i] * before[0][i]) / weights[i]
-        first[i] = slope[i] - 1 + arm_aim[i]
-    ratio, second = np.empty_like(slack), np.empty_like(slack)
-    for z in range(slack.size):
-        ratio[z] = dual[z] / slack[z]
-        dual_aim = (center - before[2][z] * before[1][z]) / slack[z]
-        second[z] = (dual_aim - dual[z]) / ratio[z] - missing[z]
-    step, dual_step = _newton_step(matrix, factor, gradient, ratio, first, second)
-    slack_step = transposed_times(gradient, step)
-    for z in range(slack.size):
-        slack_step[z] += missing[z]
-    arm_step = np.empty_like(step)
-    for i in range(weights.size):
-        arm_step[i] = arm_aim[i] - arm_dual[i] - arm_dual[i] / weights[i] * step[i]
-    return step, slack_step, dual_step, arm_step
-
-
-@njit(**INNER)
-def _step_sizes(state, step, share):
-    """Sizes of the steps of (weights, slack) and of (dual, arm_dual) that stay positive."""
-    primal = min(longest_step(state[0], step[0]), longest_step(state[1], step[1]))
-    other = min(longest_step(state[2], step[2]), longest_step(state[3], step[3]))
-    return min(1.0, share * primal), min(1.0, share * other)
-
-
-@njit(**INNER)
-def _mean_product(state, step, primal, other):
-    """Mean of slack times dual and weight times arm_dual after a step."""
-    total = dot(moved(state[0], primal, step[0]), moved(state[3], other, step[3]))
-    total += dot(moved(state[1], primal, step[1]), moved(state[2], other, step[2]))
-    return total / (state[0].size + state[1].size)
-
-
-@njit(**INNER)
-def _less_one(value, slack):
-    """Value - 1 - slack."""
-    result = np.empty_like(value)
-    for z in range(value.size):
-        result[z] = value[z] - 1 - slack[z]
-    return result
-
-
-@njit(**INNER)
-def _holds(value, slack):
-    """Whether the exponents keep their share of what the slacks promise."""
-    kept = True
-    for z in range(value.size):
-        kept &= value[z] >= CURVED * (1 + slack[z])
-    return kept
-
-
-def central_start(arms, weights, vectors, coefficients, owner, candidates, room):
+def central_start(game: Game, weights: Array, room: float) -> Iterate:
     """Weights scaled so that all exponents exceed 1 by `room` or more, and central multipliers."""
-    value = exponents(arms, weights, vectors, coefficients, owner, candidates)[0]
-    weights, value = weights * ((1 + room) / value.min()), value * ((1 + room) / value.min())
+    value = exponents(game, weights).value
+    scale = (1 + room) / value.min()
+    weights, value = weights * scale, value * scale
     slack = value - 1
     center = weights.sum() / ((value / slack).sum() + weights.size)
-    return weights, slack, center / slack, center / weights
+    primal = np.concatenate((weights, slack))
+    return Iterate(primal, center / primal)
 
 
-@njit(cache=True, error_model="numpy")
-def predictor_corrector(arms, vectors, coefficients, owner, candidates, state, aim, target):
+def _owned(game: Game) -> Array | None:
+    """Which candidate (column) owns which piece (row); None where each owns the one of its own."""
+    pieces = np.arange(game.owner.size)
+    if game.candidates == pieces.size and (game.owner == pieces).all():
+        return None
+    owned = np.zeros((pieces.size, game.candidates))
+    owned[pieces, game.owner] = 1.0
+    return owned
+
+
+def predictor_corrector(
+    game: Game, start: Iterate, aim: float, target: float
+) -> tuple[Iterate, Best]:
     """Mehrotra's primal-dual method: quick, and nearly always successful.
 
     Slacks are unknowns of their own, so that steps are not cut short by the curvature of the
@@ -263,8 +220,8 @@ def predictor_corrector(arms, vectors, coefficients, owner, candidates, state, a
 
     Parameters
     ----------
-    state : tuple
-        Weights, slack, dual and arm_dual to start from.
+    game : Game
+    start : Iterate
     aim : float
         Relative gap at which to stop.
     target : float
@@ -272,148 +229,83 @@ def predictor_corrector(arms, vectors, coefficients, owner, candidates, state, a
 
     Returns
     -------
-    state : tuple
-        The last iterate.
-    low : array
-        Weights of the best lower bound.
-    up, up_dual : arrays
-        Weights and multipliers of the best upper bound.
-    low_bound, up_bound : float
-        The bounds, over these arms and candidates.
+    Iterate
+        The last one.
+    Best
+        The bounds are over these arms and candidates.
     """
-    low, up, up_dual, low_bound, up_bound = state[0], state[0], state[2], 0.0, np.inf
-    rest = (np.zeros_like(state[0]), np.zeros(candidates), np.zeros(candidates), np.zeros_like(up))
-    products = low.size + candidates
-    progress, waited = np.inf, 0
-    value, white, lower, order = exponents(arms, low, vectors, coefficients, owner, candidates)
+    n, owned, at = len(game.arms), _owned(game), start
+    best, progress, waited = Best(n, at), np.inf, 0
+    point = exponents(game, at.primal[:n])
     for _ in range(100):
-        weights, slack, dual, arm_dual = state
-        white_arms = whiten(lower, order, arms)
-        product, gradient = _gradients(white_arms, white, coefficients, owner, candidates)
-        slope = times(gradient, dual)
-        at_low, at_up = smallest(value) / total(weights), largest(slope) / total(dual)
-        if at_low > low_bound:
-            low, low_bound = weights, at_low
-        if at_up < up_bound:
-            up, up_dual, up_bound = weights, dual, at_up
-        gap = up_bound / low_bound - 1
-        waited = 0 if gap < 0.7 * progress else waited + 1
-        progress = gap if waited == 0 else progress
-        if gap <= aim or waited >= PATIENCE:
+        newton = Newton(game, owned, point, at)
+        own_gap = best.note(at, point.value, newton.slope)
+        waited = 0 if best.gap < 0.7 * progress else waited + 1
+        progress = best.gap if waited == 0 else progress
+        if best.gap <= aim or waited >= PATIENCE:
             break
-        matrix, factor = _newton_matrix(
-            product, gradient, white_arms, white, coefficients, owner, state
-        )
-        missing = _less_one(value, slack)
+        newton.prepare(game, point)
+        missing = point.value - 1 - at.primal[n:]
         # Predictor: as if the solution could be reached at once.
-        step = _direction(matrix, factor, gradient, slope, missing, state, 0.0, rest)
-        primal, other = _step_sizes(state, step, 1.0)
-        center = _mean_product(state, step, 0.0, 0.0)
-        reduction = max(FASTEST, (_mean_product(state, step, primal, other) / center) ** 3)
+        step = newton.step(missing, 0.0)
+        total = float(at.primal @ at.dual)
+        ahead = at.moved(step, *at.longest(step, 1.0))
+        reduction = max(FASTEST, (float(ahead.primal @ ahead.dual) / total) ** 3)
         # The center must neither run far ahead of the bounds nor fall below what is needed.
-        relative = products * center / total(weights)
+        relative = total / float(at.primal[:n].sum())
         reduction = max(reduction, 0.3 * target / relative)
-        if at_up / at_low - 1 > 100 * relative:
+        if own_gap > 100 * relative:
             reduction = max(reduction, 0.5)
-        center *= min(reduction, 1.0)
+        center = total / at.primal.size * min(reduction, 1.0)
         # Corrector: towards the central path, with the second-order terms of the predictor.
-        step = _direction(matrix, factor, gradient, slope, missing, state, center, step)
-        primal, other = _step_sizes(state, step, 0.99)
+        step = newton.step(missing, center - step.primal * step.dual)
+        primal, other = at.longest(step, 0.99)
         for _ in range(30):
-            weights, slack = moved(state[0], primal, step[0]), moved(state[1], primal, step[1])
-            value, white, lower, order = exponents(
-                arms, weights, vectors, coefficients, owner, candidates
-            )
-            if _holds(value, slack):
+            moved = at.moved(step, primal, other)
+            point = exponents(game, moved.primal[:n])
+            if (point.value >= CURVED * (1 + moved.primal[n:])).all():
                 break
             primal *= 0.5
-        state = weights, slack, moved(dual, other, step[2]), moved(arm_dual, other, step[3])
-    return state, low, up, up_dual, low_bound, up_bound
+        at = moved
+    return at, best
 
 
-@njit(**INNER)
-def _centrality(slope, state, center):
-    """Largest dual residual, and largest relative deviation of a product from the center."""
-    weights, slack, dual, arm_dual = state
-    residual, deviation = 0.0, 0.0
-    for i in range(weights.size):
-        residual = max(residual, abs(1 - slope[i] - arm_dual[i]))
-        deviation = max(deviation, abs(weights[i] * arm_dual[i] / center - 1))
-    for z in range(slack.size):
-        deviation = max(deviation, abs(slack[z] * dual[z] / center - 1))
-    return residual, deviation
-
-
-@njit(**INNER)
-def _barrier_change(old, weights, slack, center):
-    """Change of sum(w) - c sum(log slack) - c sum(log w); infinite outside the domain."""
-    change = 0.0
-    for i in range(weights.size):
-        change += weights[i] - old[0][i] - center * np.log(weights[i] / old[0][i])
-    for z in range(slack.size):
-        if not slack[z] > 0:
-            return np.inf
-        change -= center * np.log(slack[z] / old[1][z])
-    return change
-
-
-@njit(**INNER)
-def _clipped(dual, value, center):
-    """Multipliers within a factor of 100 of central ones: others would spoil the next matrix."""
-    for i in range(dual.size):
-        dual[i] = min(max(dual[i], 0.01 * center / value[i]), 100 * center / value[i])
-    return dual
-
-
-@njit(cache=True, error_model="numpy")
-def barrier(arms, vectors, coefficients, owner, candidates, state, aim, target):
+def barrier(game: Game, start: Iterate, aim: float, target: float) -> tuple[Iterate, Best]:
     """Path following with exact slacks and a line search: slower, and sure.
 
     For a given center c the function sum(w) - c sum(log(f - 1)) - c sum(log w) is convex. Newton
     steps reduce it until the iterate is nearly central; then c is reduced. Arguments and results
     are those of `predictor_corrector`; the slacks must be exact and the multipliers central.
     """
-    low, up, up_dual, low_bound, up_bound = state[0], state[0], state[2], 0.0, np.inf
-    rest = (np.zeros_like(state[0]), np.zeros(candidates), np.zeros(candidates), np.zeros_like(up))
-    products = low.size + candidates
-    center = state[1][0] * state[2][0]
-    value, white, lower, order = exponents(arms, low, vectors, coefficients, owner, candidates)
+    n, owned, at = len(game.arms), _owned(game), start
+    best, center = Best(n, at), float(at.primal[-1] * at.dual[-1])
+    point = exponents(game, at.primal[:n])
     for _ in range(200):
-        weights, slack, dual, arm_dual = state
-        white_arms = whiten(lower, order, arms)
-        product, gradient = _gradients(white_arms, white, coefficients, owner, candidates)
-        slope = times(gradient, dual)
-        at_low, at_up = smallest(value) / total(weights), largest(slope) / total(dual)
-        if at_low > low_bound:
-            low, low_bound = weights, at_low
-        if at_up < up_bound:
-            up, up_dual, up_bound = weights, dual, at_up
-        if up_bound / low_bound - 1 <= aim:
+        newton = Newton(game, owned, point, at)
+        best.note(at, point.value, newton.slope)
+        if best.gap <= aim:
             break
-        residual, deviation = _centrality(slope, state, center)
-        needed = 0.3 * target * total(weights) / products
+        residual = np.abs(1 - newton.slope - at.dual[:n]).max()
+        deviation = np.abs(at.primal * at.dual / center - 1).max()
+        needed = 0.3 * target * at.primal[:n].sum() / at.primal.size
         if residual < 0.1 and deviation < 0.5 and center > needed:
             center *= 0.2
-        matrix, factor = _newton_matrix(
-            product, gradient, white_arms, white, coefficients, owner, state
-        )
-        step = _direction(matrix, factor, gradient, slope, rest[1], state, center, rest)
-        primal, other = _step_sizes(state, step, 0.95)
-        decrease = -total(step[0])
-        for i in range(weights.size):
-            decrease += center / weights[i] * step[0][i]
-        for z in range(slack.size):
-            decrease += center / slack[z] * step[1][z]
+        newton.prepare(game, point)
+        step = newton.step(0.0, center)
+        size, other = at.longest(step, 0.95)
+        decrease = center * (step.primal / at.primal).sum() - step.primal[:n].sum()
         for _ in range(40):
-            weights = moved(state[0], primal, step[0])
-            value, white, lower, order = exponents(
-                arms, weights, vectors, coefficients, owner, candidates
-            )
-            slack = _less_one(value, rest[1])
-            change = _barrier_change(state, weights, slack, center)
-            if change <= 1e-14 - 1e-4 * primal * decrease:
-                break
-            primal *= 0.5
-        dual = _clipped(moved(dual, other, step[2]), slack, center)
-        state = weights, slack, dual, _clipped(moved(arm_dual, other, step[3]), weights, center)
-    return state, low, up, up_dual, low_bound, up_bound
+            weights = at.primal[:n] + size * step.primal[:n]
+            point = exponents(game, weights)
+            primal = np.concatenate((weights, point.value - 1))
+            if primal.min() > 0:
+                change = (weights - at.primal[:n]).sum()
+                change -= center * np.log(primal / at.primal).sum()
+                if change <= 1e-14 - 1e-4 * size * decrease:
+                    break
+            size *= 0.5
+        # Multipliers far from central ones would spoil the next matrix.
+        central = center / primal
+        dual = np.clip(at.dual + other * step.dual, 0.01 * central, 100 * central)
+        at = Iterate(primal, dual)
+    return at, best

@@ -1,21 +1,25 @@
-"""The rate on plain arrays: working sets of arms and candidates around the compiled solver.
+"""The rate on plain arrays: working sets of arms and candidates around the interior-point methods.
 
-Few arms are pulled at the optimum and few candidates matter. The solver of `_interior` works on
+Few arms are pulled at the optimum and few candidates matter. The methods of `interior` work on
 small sets, which grow by what they have missed, loosely at first. Both bounds are taken over all
 arms and candidates.
 """
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
 
+from bayes_feasible._check import Array
 from bayes_feasible.rate.interior import (
+    Best,
+    Game,
+    Iterate,
+    Point,
     barrier,
     central_start,
     exponents,
     predictor_corrector,
-    total_by_owner,
 )
-from bayes_feasible.span import dot, triangle, unwhiten, whiten
+from bayes_feasible.span import inverse_information, unwhiten
 
 WARM_UP = 10  # multiplicative steps on all arms before the first working set
 LOOSE = 0.1  # relative gap at which a working set is first compared with everything
@@ -25,45 +29,56 @@ NEAR = 0.2  # how near to violation, relatively, arms and candidates join
 FAR = 1e60  # times the smallest exponent: so large that it limits nothing, however large it is
 ENTRY = 0.3  # slack of a newcomer
 FICKLE = 10  # rounds in which arms may leave the working set
+CHUNK = 2**20  # numbers in one table of products
 
 
-@njit(cache=True, error_model="numpy")
-def slopes(arms, vectors, coefficients, multiplier, white, lower, order):
-    r"""The upper bound of each arm, :math:`\sum_k q_k \kappa_k \langle x, y_k \rangle^2`."""
-    slope = np.zeros(arms.shape[0])
-    for k in range(multiplier.size):
-        if multiplier[k] > 0:
-            y = unwhiten(lower, order, white[k])
-            factor = multiplier[k] * coefficients[k] / dot(y, vectors[k]) ** 2  # so that <y, u> = 1
-            for i in range(arms.shape[0]):
-                slope[i] += factor * dot(arms[i], y) ** 2
-    return slope
+def slopes(arms: Array, game: Game, multiplier: Array, point: Point) -> Array:
+    r"""The upper bound of each arm, :math:`\sum_k q_k \kappa_k \langle x, y_k \rangle^2`.
+
+    The multipliers are those of the candidates of the game.
+    """
+    y = unwhiten(point.factor, point.white)
+    along = np.add.reduce(y * game.vectors, axis=1)  # divided by, so that <y, u> = 1
+    return _squared_sum(arms, y, multiplier[game.owner] * game.coefficients / along**2)
 
 
-def warm_up(arms, vectors, coefficients, owner, candidates, steps):
+def _squared_sum(arms: Array, moves: Array, factor: Array) -> Array:
+    """Sum over moves of factor times the squared inner products with each arm."""
+    counted = np.flatnonzero(factor)
+    moves, factor = moves[counted], factor[counted]
+    total = np.zeros(len(arms))
+    size = max(CHUNK // len(arms), 1)
+    for start in range(0, counted.size, size):
+        part = slice(start, start + size)
+        total += (arms @ moves[part].T) ** 2 @ factor[part]
+    return total
+
+
+def warm_up(game: Game, steps: int) -> tuple[Array, Array]:
     """A few multiplicative steps on all arms: weight times slope, the smallest exponents counted.
 
     They do not converge, but they tell which arms and candidates to begin with.
     """
-    uniform = np.full(len(arms), 1 / len(arms))
-    weights = uniform
-    value, white, *factor = exponents(arms, weights, vectors, coefficients, owner, candidates)
+    weights = uniform = np.full(len(game.arms), 1 / len(game.arms))
     for _ in range(steps):
+        moves = game.vectors @ inverse_information(game.arms, weights)
+        along = np.add.reduce(moves * game.vectors, axis=1)
+        each = game.coefficients / along
+        value = np.bincount(game.owner, each, game.candidates)
         softmin = (value.min() / value) ** 4
         softmin[softmin < 1e-2] = 0.0
-        weights = weights * slopes(arms, vectors, coefficients, softmin[owner], white, *factor)
+        weights = weights * _squared_sum(game.arms, moves, softmin[game.owner] * each / along)
         weights = 0.95 * weights / weights.sum() + 0.05 * uniform
-        value, white, *factor = exponents(arms, weights, vectors, coefficients, owner, candidates)
-    return weights, value
+    return weights, exponents(game, weights).value
 
 
-def lowest(value, eligible, number):
+def lowest(value: Array, eligible: NDArray[np.bool_], number: int) -> NDArray[np.int64]:
     """Indices of the `number` smallest values among the eligible."""
     index = np.flatnonzero(eligible)
     return index[np.argsort(value[index], kind="stable")[:number]]
 
 
-def _raise_products(left, right, center):
+def _raise_products(left: Array, right: Array, center: float) -> tuple[Array, Array]:
     """Raise the smaller factor of every product that is below the center."""
     low = left * right < center
     return (
@@ -72,47 +87,26 @@ def _raise_products(left, right, center):
     )
 
 
-def _restricted(data, state, aim, target):
+def _restricted(game: Game, start: Iterate, aim: float, target: float) -> tuple[Iterate, Best]:
     """Solve on a working set: by the quick method, and by the sure one where that stalls."""
-    arms, vectors, coefficients, owner, candidates = data
-    solution = predictor_corrector(
-        arms, vectors, coefficients, owner, candidates, state, aim, target
-    )
-    _, low, _, _, low_bound, up_bound = solution
-    if up_bound <= (1 + max(aim, 5 * target)) * low_bound:
-        return solution
-    start = 0.9 * low / low.sum() + 0.1 / low.size
-    state = central_start(arms, start, vectors, coefficients, owner, candidates, 0.2)
-    return barrier(arms, vectors, coefficients, owner, candidates, state, aim, target)
+    at, best = predictor_corrector(game, start, aim, target)
+    if best.upper <= (1 + max(aim, 5 * target)) * best.lower:
+        return at, best
+    weights = 0.9 * best.low / best.low.sum() + 0.1 / best.low.size
+    return barrier(game, central_start(game, weights, 0.2), aim, target)
 
 
-def _all_exponents(some_arms, weights, vectors, coefficients, owner, candidates):
-    """Exponents of all candidates under weights on some arms, scaled to sum 1."""
-    lower, order = triangle(some_arms, weights)
-    white = whiten(lower, order, vectors)
-    return total_by_owner(white, coefficients, owner, candidates) / weights.sum()
-
-
-def _all_slopes(arms, data, weights, dual):
-    """Slopes of all arms for the alternatives of a working set, its multipliers scaled to sum 1."""
-    some_arms, vectors, coefficients, owner, _ = data
-    lower, order = triangle(some_arms, weights)
-    white = whiten(lower, order, vectors)
-    return slopes(arms, vectors, coefficients, dual[owner] / dual.sum(), white, lower, order)
-
-
-def maximin(arms, basis, vectors, coefficients, owner, candidates, target):
+def maximin(
+    game: Game, basis: NDArray[np.int64], target: float
+) -> tuple[Array, Array, float, float]:
     """Solve over growing working sets of arms and candidates; the bounds hold over all of them.
 
     Parameters
     ----------
-    arms : array (arm, rank)
-        Of full column rank.
+    game : Game
+        Its arms are of full column rank, and each of the candidates owns a piece.
     basis : array (rank,)
         Arms that span the space.
-    vectors, coefficients, owner : arrays (piece, rank), (piece,), (piece,)
-        Coefficients are positive and each of the candidates owns a piece.
-    candidates : int
     target : float
         Relative gap of the bounds at which to stop.
 
@@ -124,41 +118,43 @@ def maximin(arms, basis, vectors, coefficients, owner, candidates, target):
         Weights on candidates of the upper bound.
     lower, upper : float
     """
+    arms, candidates = game.arms, game.candidates
     number, rank = arms.shape
-    steps = WARM_UP if number > GROWTH + (1 + WIDE) * rank else 0
-    weights, value = warm_up(arms, vectors, coefficients, owner, candidates, steps)
+    weights, value = warm_up(game, WARM_UP if number > GROWTH + (1 + WIDE) * rank else 0)
     scale = value.min()
     with np.errstate(over="ignore"):
-        coefficients = np.minimum(coefficients / scale, FAR * np.sum(vectors**2, axis=1))
+        most = FAR * np.sum(game.vectors**2, axis=1)
+        game = game._replace(coefficients=np.minimum(game.coefficients / scale, most))
     inside, counted = np.zeros(number, bool), np.zeros(candidates, bool)
     inside[basis] = True
     needed = inside.copy()  # the other arms may leave a working set again
     inside[lowest(-weights, ~inside, GROWTH + WIDE * rank)] = True
     counted[lowest(value, ~counted, GROWTH + rank)] = True
     a, c = np.flatnonzero(inside), np.flatnonzero(counted)
-    data = _restrict(arms, vectors, coefficients, owner, candidates, a, c)
-    some_arms, some_vectors, some_coefficients, places, _ = data
-    state = central_start(
-        some_arms, weights[a] + 0.3 / a.size, some_vectors, some_coefficients, places, c.size, 1.0
-    )
-    best, best_dual, low_bound, up_bound, aim = weights, np.zeros(candidates), 0.0, np.inf, LOOSE
+    some = _restrict(game, a, c)
+    at = central_start(some, weights[a] + 0.3 / a.size, 1.0)
+    best, best_dual, lower, upper, aim = weights, np.zeros(candidates), 0.0, np.inf, LOOSE
+    if inside.all() and counted.all():  # nothing can be missing
+        aim = target
     for rounds in range(200):
-        state, low, up, dual, some_low, some_up = _restricted(data, state, aim, target)
-        value = _all_exponents(data[0], low, vectors, coefficients, owner, candidates)
-        if value.min() > low_bound:
-            low_bound, best = value.min(), np.zeros(number)
-            best[a] = low / low.sum()
-        slope = _all_slopes(arms, data, up, dual)
-        if slope.max() < up_bound:
-            up_bound, best_dual = slope.max(), np.zeros(candidates)
-            best_dual[c] = dual / dual.sum()
-        gap = up_bound / low_bound - 1
+        at, found = _restricted(some, at, aim, target)
+        everyone = game._replace(arms=some.arms)
+        value = exponents(everyone, found.low).value / found.low.sum()
+        if value.min() > lower:
+            lower, best = value.min(), np.zeros(number)
+            best[a] = found.low / found.low.sum()
+        dual = found.up_dual / found.up_dual.sum()
+        slope = slopes(arms, some, dual, exponents(some, found.up))
+        if slope.max() < upper:
+            upper, best_dual = slope.max(), np.zeros(candidates)
+            best_dual[c] = dual
+        gap = upper / lower - 1
         if gap <= target:
             break
         near = min(NEAR, gap)
-        outer = ~inside & (slope > (1 - near) * some_low)
+        outer = ~inside & (slope > (1 - near) * found.lower)
         new_arms = lowest(-slope, outer, GROWTH + rank)
-        outer = ~counted & (value < (1 + near) * some_up)
+        outer = ~counted & (value < (1 + near) * found.upper)
         new_candidates = lowest(value, outer, max(GROWTH, c.size // 2))
         if new_arms.size + new_candidates.size == 0:
             if aim <= target:
@@ -166,37 +162,42 @@ def maximin(arms, basis, vectors, coefficients, owner, candidates, target):
             aim = max(target, 1e-3 * gap)
             continue
         # Only at first may arms leave again: later on they would come and go for ever.
-        stay = needed[a] | (slope[a] > (1 - 2 * near) * some_low) | (rounds >= FICKLE)
-        a, state = a[stay], (state[0][stay], state[1], state[2], state[3][stay])
-        state = _enlarged(state, gap, new_arms.size, value[new_candidates])
-        a, c = np.concatenate((a, new_arms)), np.concatenate((c, new_candidates))
+        stay = needed[a] | (slope[a] > (1 - 2 * near) * found.lower) | (rounds >= FICKLE)
+        at = _enlarged(at, stay, gap, new_arms.size, value[new_candidates])
+        a, c = np.concatenate((a[stay], new_arms)), np.concatenate((c, new_candidates))
         inside[:] = False
         inside[a] = True
         counted[new_candidates] = True
-        data = _restrict(arms, vectors, coefficients, owner, candidates, a, c)
+        some = _restrict(game, a, c)
         aim = max(target, min(aim, 0.05 * gap))
-    return best, best_dual, low_bound * scale, up_bound * scale
+    return best, best_dual, lower * scale, upper * scale
 
 
-def _restrict(arms, vectors, coefficients, owner, candidates, a, c):
+def _restrict(game: Game, a: NDArray[np.int64], c: NDArray[np.int64]) -> Game:
     """The problem with arms a and candidates c only."""
-    place = np.full(candidates, -1)
+    place = np.full(game.candidates, -1)
     place[c] = np.arange(c.size)
-    pieces = np.flatnonzero(place[owner] >= 0)
-    return (arms[a], vectors[pieces], coefficients[pieces], place[owner[pieces]], c.size)
+    owner = place[game.owner]
+    kept = np.flatnonzero(owner >= 0)
+    return Game(game.arms[a], game.vectors[kept], game.coefficients[kept], owner[kept], c.size)
 
 
-def _enlarged(state, gap, new_arms, new_values):
-    """The state with newcomers near the central path, at a center that fits the present gap."""
-    weights, slack, dual, arm_dual = state
-    center = 0.1 * min(1.0, gap) * weights.sum() / (weights.size + slack.size)
-    weights, arm_dual = _raise_products(weights, arm_dual, center)
-    slack, dual = _raise_products(slack, dual, center)
+def _enlarged(
+    at: Iterate, stay: NDArray[np.bool_], gap: float, new_arms: int, new_values: Array
+) -> Iterate:
+    """The iterate without the arms that leave, and with newcomers near the central path.
+
+    The center is one that fits the present gap.
+    """
+    arms = stay.size
+    kept = np.concatenate((stay, np.ones(at.primal.size - arms, dtype=bool)))
+    total = at.primal[:arms][stay].sum()
+    center = 0.1 * min(1.0, gap) * total / kept.sum()
+    primal, dual = _raise_products(at.primal[kept], at.dual[kept], center)
+    arms = int(stay.sum())
     entry = np.full(new_arms, ENTRY)
-    distance = np.maximum(new_values * weights.sum() - 1, ENTRY)
-    return (
-        np.concatenate((weights, center / entry)),
-        np.concatenate((slack, distance)),
-        np.concatenate((dual, center / distance)),
-        np.concatenate((arm_dual, entry)),
+    distance = np.maximum(new_values * primal[:arms].sum() - 1, ENTRY)
+    return Iterate(
+        np.concatenate((primal[:arms], center / entry, primal[arms:], distance)),
+        np.concatenate((dual[:arms], entry, dual[arms:], center / distance)),
     )

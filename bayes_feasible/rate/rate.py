@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from bayes_feasible.instance import (
 from bayes_feasible.problem import SPAN_TOLERANCE, Problem, span
 from bayes_feasible.rate.general import Mistakes, best_allocation
 from bayes_feasible.rate.general import exponents as event_exponents
+from bayes_feasible.rate.interior import Game
 from bayes_feasible.rate.interior import exponents as interior_exponents
 from bayes_feasible.rate.maximin import maximin
 from bayes_feasible.span import coordinates
@@ -172,8 +173,8 @@ def _half_square(name: str, gap: Array, noise: Any) -> Array:
     return np.square(ratio) / 2
 
 
-def _reduce(problem: Problem, pulled: NDArray[np.bool_], pieces: _Pieces) -> tuple[Any, ...] | None:
-    """Arms that are pulled and the pieces that these tell of, in coordinates of their span.
+def _reduce(problem: Problem, pulled: NDArray[np.bool_], pieces: _Pieces) -> Game | None:
+    """The arms that are pulled and the pieces that these tell of, in coordinates of their span.
 
     Which directions are seen at all depends on the arms that are pulled, not on how often, so
     that is decided before the weights come in.
@@ -182,10 +183,7 @@ def _reduce(problem: Problem, pulled: NDArray[np.bool_], pieces: _Pieces) -> tup
     if not pieces.owner.size or not arms.any():
         return None
     rank = problem.rank if pulled.all() else span(arms).shape[1]
-    reduced, vectors, _, outside = coordinates(arms, pieces.vectors, rank, pieces.rests)
-    seen = outside <= SPAN_TOLERANCE
-    _check_exponents(vectors[seen], pieces.coefficients[seen])
-    return reduced, vectors[seen], pieces.coefficients[seen], pieces.owner[seen]
+    return _in_span(arms, rank, pieces).game
 
 
 def _check_exponents(vectors: Array, coefficients: Array) -> None:
@@ -202,15 +200,12 @@ def _check_exponents(vectors: Array, coefficients: Array) -> None:
         )
 
 
-def _evaluate(weights: Array, pieces: _Pieces, reduced: tuple[Any, ...] | None) -> Array:
+@np.errstate(all="ignore")
+def _evaluate(weights: Array, pieces: _Pieces, game: Game | None) -> Array:
     """Exponents under weights that may vanish, so that V may be singular."""
-    value = np.zeros(pieces.infinite.size)
-    value[pieces.infinite] = np.inf
-    if reduced is not None:
-        arms, vectors, coefficients, owner = reduced
-        value += interior_exponents(
-            arms, weights[weights > 0], vectors, coefficients, owner, value.size
-        )[0]
+    value = np.where(pieces.infinite, np.inf, 0.0)
+    if game is not None:
+        value += interior_exponents(game, weights[weights > 0]).value
     return value
 
 
@@ -224,7 +219,7 @@ def smallest_exponents(instance: Instance, allocations: Array) -> Array:
         mistakes = Mistakes(instance)
         return np.array([event_exponents(mistakes, weights).min() for weights in allocations])
     problem, pieces = instance.problem, _pieces(instance)
-    reduced: dict[bytes, tuple[Any, ...] | None] = {}
+    reduced: dict[bytes, Game | None] = {}
     smallest = np.empty(len(allocations))
     for i, weights in enumerate(allocations):
         pulled = weights > 0
@@ -271,7 +266,8 @@ def exponents(instance: Instance, allocation: Any) -> "xr.DataArray":
     >>> bf.exponents(instance, [0.2] * 5).values.round(4).tolist()
     [0.0547, 0.1777, 0.1013, 0.0773, 0.0032]
     """
-    problem = _check_instance(instance).problem
+    _check.kind("instance", instance, Instance)
+    problem = instance.problem
     weights = _check.allocation(problem, allocation)
     if _is_textbook(instance):
         value = _exponents(problem, weights, _pieces(instance))
@@ -317,6 +313,7 @@ def optimal_rate(instance: Instance, tol: float = 1e-8) -> Rate:
       pull 2: 0.9523, 0: 0.0477
       hardest candidate 4 (weight 1): a feasible candidate of lower reward looks better
     """
+    _check.kind("instance", instance, Instance)
     tol = _check.positive("tol", tol)
     rate = _textbook_rate(instance, tol) if _is_textbook(instance) else _general_rate(instance, tol)
     if not rate.gap <= tol:
@@ -331,7 +328,7 @@ def optimal_rate(instance: Instance, tol: float = 1e-8) -> Rate:
 
 def _is_textbook(instance: Instance) -> bool:
     """Whether the exponents are those of the paper, for which there is a solver of their own."""
-    return _check_instance(instance).problem.textbook and instance.best is not None
+    return instance.problem.textbook and instance.best is not None
 
 
 def _general_rate(instance: Instance, tol: float) -> Rate:
@@ -362,7 +359,7 @@ def _general_rate(instance: Instance, tol: float) -> Rate:
 
 def _textbook_rate(instance: Instance, tol: float) -> Rate:
     problem, pieces = instance.problem, _pieces(instance)
-    coords = _in_span(problem, pieces)
+    coords = _in_span(problem.arms, problem.rank, pieces)
     zero = pieces.zero if pieces.zero.any() else coords.unseen
     if zero.any():
         warnings.warn(_tie_message(instance, zero), UserWarning, stacklevel=3)
@@ -384,37 +381,33 @@ def _textbook_rate(instance: Instance, tol: float) -> Rate:
     return _rate(instance, weights, value, dual, upper)
 
 
-@dataclass(frozen=True)
-class _InSpan:
+class _InSpan(NamedTuple):
     """Arms and pieces in coordinates of the span of the arms, less what no arm tells of."""
 
-    arms: Array  # (arm, rank)
+    game: Game
     basis: NDArray[np.int64]  # (rank,), arms that span the rest
-    vectors: Array  # (piece, rank)
-    coefficients: Array  # (piece,)
-    owner: NDArray[np.int64]  # (piece,)
     unseen: NDArray[np.bool_]  # (candidate,), of which no arm tells
 
 
-def _in_span(problem: Problem, pieces: _Pieces) -> _InSpan:
-    arms, vectors, basis, outside = coordinates(
-        problem.arms, pieces.vectors, problem.rank, pieces.rests
-    )
+@np.errstate(all="ignore")  # a value that is no number is refused, or no bound
+def _in_span(arms: Array, rank: int, pieces: _Pieces) -> _InSpan:
+    reduced, vectors, basis, outside = coordinates(arms, pieces.vectors, rank, pieces.rests)
     seen = outside <= SPAN_TOLERANCE
     _check_exponents(vectors[seen], pieces.coefficients[seen])
     unseen = ~(pieces.infinite | pieces.zero)
     unseen[pieces.owner[seen]] = False
-    return _InSpan(
-        arms, basis, vectors[seen], pieces.coefficients[seen], pieces.owner[seen], unseen
-    )
+    owner = pieces.owner[seen]
+    game = Game(reduced, vectors[seen], pieces.coefficients[seen], owner, unseen.size)
+    return _InSpan(game, basis, unseen)
 
 
+@np.errstate(all="ignore")
 def _solve(coords: _InSpan, target: float) -> tuple[Array, Array, float]:
     """The allocation, the weights on candidates, and the upper bound that these prove."""
-    present, owner = np.unique(coords.owner, return_inverse=True)
-    weights, some_dual, _, upper = maximin(
-        coords.arms, coords.basis, coords.vectors, coords.coefficients, owner, present.size, target
-    )
+    game = coords.game
+    present, owner = np.unique(game.owner, return_inverse=True)
+    game = game._replace(owner=owner, candidates=present.size)
+    weights, some_dual, _, upper = maximin(game, coords.basis, target)
     dual = np.zeros(coords.unseen.size)
     dual[present] = some_dual
     return weights, dual, upper * (1 + ROUNDING)
@@ -438,12 +431,6 @@ def _mistake(instance: Instance, hardest: int) -> str:
     if instance.best is None:
         return "a candidate that is not feasible looks feasible"
     return _MISTAKE[str(instance.kind[hardest])]
-
-
-def _check_instance(instance: Any) -> Instance:
-    if not isinstance(instance, Instance):
-        raise ValueError(f"instance: expected an Instance, got {type(instance).__name__}")
-    return instance
 
 
 def _tie_message(instance: Instance, zero: NDArray[np.bool_]) -> str:
@@ -472,16 +459,16 @@ def plug_in_allocation(
     """The optimal allocation if these were the true parameters.
 
     None where it would make no difference: no candidate is feasible, candidates tie, or no
-    mistake is possible.
+    mistake is possible. Rounded, for rounding must not decide between equal shares.
     """
     try:
         instance = Instance(problem, theta_reward, theta_cost)
         if instance.best is None:
             return None
         pieces = _pieces(instance)
-        coords = _in_span(problem, pieces)
+        coords = _in_span(problem.arms, problem.rank, pieces)
     except ValueError:
         return None
     if pieces.zero.any() or coords.unseen.any() or pieces.infinite.all():
         return None
-    return _solve(coords, tol)[0]
+    return np.round(_solve(coords, tol)[0], 12)

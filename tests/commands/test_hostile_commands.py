@@ -3,7 +3,6 @@
 And what was finished is never lost: not by a full disk, not by a terminal that cannot show a name.
 """
 
-import json
 import os
 import resource
 import shutil

@@ -119,7 +119,7 @@ def test_ratings_are_counted(tmp_path, kind, end):
     separator = "::" if kind.startswith("dat") else ","
     header = [] if separator == "::" else ["userId,movieId,rating,timestamp"]
     path = write(tmp_path / f"ratings.{kind}", header + rating_lines(separator), end=end)
-    found = bf.read_ratings(path)
+    found = bf.datasets.read_ratings(path)
     expected = tally()
     assert found.films.tolist() == sorted(expected)
     assert_array_equal(found.counts, [expected[film] for film in sorted(expected)])
@@ -133,17 +133,17 @@ def test_ratings_are_counted(tmp_path, kind, end):
 def test_last_line_without_an_end_and_a_byte_order_mark(tmp_path):
     path = tmp_path / "ratings.csv"
     path.write_bytes(b"\xef\xbb\xbfuserId,movieId,rating,timestamp\n1,2,3.0,4\n\n1,3,3.0,4")
-    found = bf.read_ratings(path)
+    found = bf.datasets.read_ratings(path)
     assert found.films.tolist() == [2, 3]
     assert found.lines == 2
 
 
 def test_blocks_join_lines_anywhere(tmp_path, monkeypatch):
     path = write(tmp_path / "ratings.dat", rating_lines("::"))
-    whole = bf.read_ratings(path)
+    whole = bf.datasets.read_ratings(path)
     for size in (1, 2, 7, 64):
         monkeypatch.setattr(_lines, "BLOCK", size)
-        again = bf.read_ratings(path)
+        again = bf.datasets.read_ratings(path)
         assert_array_equal(again.counts, whole.counts)
 
 
@@ -167,10 +167,10 @@ def test_malformed_lines_are_reported_by_number(tmp_path, line, reason):
     lines.insert(4, line)
     path = write(tmp_path / "ratings.dat", lines)
     with pytest.raises(ValueError, match="1 malformed line") as caught:
-        bf.read_ratings(path)
+        bf.datasets.read_ratings(path)
     assert f"line 5: {reason}" in str(caught.value)
     with pytest.warns(UserWarning, match="line 5"):
-        found = bf.read_ratings(path, malformed="skip")
+        found = bf.datasets.read_ratings(path, malformed="skip")
     assert found.lines == len(lines) - 1
     assert found.malformed.lines[0][0] == 5
     assert_array_equal(found.counts, [tally()[film] for film in sorted(tally())])
@@ -181,9 +181,9 @@ def test_many_malformed_lines(tmp_path):
     bad = [f"broken {i}" for i in range(3000)]
     path = write(tmp_path / "ratings.dat", [*good, *bad])
     with pytest.raises(ValueError, match=r"3,000 malformed lines .* and 2,995 more"):
-        bf.read_ratings(path)
+        bf.datasets.read_ratings(path)
     with pytest.warns(UserWarning, match="3,000 malformed lines"):
-        found = bf.read_ratings(path, malformed="skip")
+        found = bf.datasets.read_ratings(path, malformed="skip")
     assert found.malformed.count == 3000
     assert len(found.malformed.lines) == film_files.KEPT
     assert found.malformed.lines[0][0] == len(good) + 1
@@ -192,19 +192,19 @@ def test_many_malformed_lines(tmp_path):
 def test_another_kind_of_file(tmp_path):
     path = write(tmp_path / "ratings.dat", ["a::b"] * 5000)
     with pytest.raises(ValueError, match="not a single rating") as caught:
-        bf.read_ratings(path, malformed="skip")
+        bf.datasets.read_ratings(path, malformed="skip")
     assert "line 1: expected 4 fields" in str(caught.value)
     with pytest.raises(ValueError, match="line 1 is neither"):
-        bf.read_ratings(write(tmp_path / "x.csv", ["movieId,title,genres", "1,2,3"]))
+        bf.datasets.read_ratings(write(tmp_path / "x.csv", ["movieId,title,genres", "1,2,3"]))
     with pytest.raises(ValueError, match="not a single rating"):
-        bf.read_ratings(write(tmp_path / "y.csv", ["userId,movieId,rating,timestamp"]))
+        bf.datasets.read_ratings(write(tmp_path / "y.csv", ["userId,movieId,rating,timestamp"]))
     (tmp_path / "z").write_bytes(b"")
     with pytest.raises(ValueError, match="the file is empty"):
-        bf.read_ratings(tmp_path / "z")
+        bf.datasets.read_ratings(tmp_path / "z")
     with pytest.raises(FileNotFoundError):
-        bf.read_ratings(tmp_path / "missing.dat")
+        bf.datasets.read_ratings(tmp_path / "missing.dat")
     with pytest.raises(ValueError, match="malformed: expected"):
-        bf.read_ratings(path, malformed="ignore")
+        bf.datasets.read_ratings(path, malformed="ignore")
 
 
 def test_damaged_archives(tmp_path):
@@ -212,19 +212,19 @@ def test_damaged_archives(tmp_path):
     cut = tmp_path / "cut.dat.gz"
     cut.write_bytes(data[: len(data) // 2])
     with pytest.raises(ValueError, match=r"cut\.dat\.gz: the gzip file is cut off"):
-        bf.read_ratings(cut)
+        bf.datasets.read_ratings(cut)
     damaged = tmp_path / "damaged.dat.gz"
     damaged.write_bytes(data[:40] + bytes(40) + data[80:])
     with pytest.raises(ValueError, match="the gzip file is damaged"):
-        bf.read_ratings(damaged)
+        bf.datasets.read_ratings(damaged)
     trailing = tmp_path / "trailing.dat.gz"
     trailing.write_bytes(data[:-8] + bytes(8))  # a wrong check sum
     with pytest.raises(ValueError, match="the gzip file is damaged"):
-        bf.read_ratings(trailing)
+        bf.datasets.read_ratings(trailing)
     archive = tmp_path / "ml-10m.zip"
     archive.write_bytes(b"PK\x03\x04" + bytes(100))
     with pytest.raises(ValueError, match="a zip archive; unpack it first"):
-        bf.read_ratings(archive)
+        bf.datasets.read_ratings(archive)
 
 
 def test_a_gzip_bomb_is_refused_in_little_memory(tmp_path, monkeypatch):
@@ -247,10 +247,10 @@ def test_an_endless_line_is_refused(tmp_path):
     path = tmp_path / "long.dat"
     path.write_bytes(b"1::2::3::4\n" + b"5" * 3_000_000)
     with pytest.raises(ValueError, match="line 2 is longer than"):
-        bf.read_ratings(path)
+        bf.datasets.read_ratings(path)
     path.write_bytes(b"1::2::3::4\n" + b"5" * 100_000 + b"\n1::2::3::4\n")
     with pytest.raises(ValueError, match="line 2 is longer than"):
-        bf.read_ratings(path)
+        bf.datasets.read_ratings(path)
 
 
 def test_memory_does_not_grow_with_the_lines(tmp_path, monkeypatch):
@@ -261,7 +261,7 @@ def test_memory_does_not_grow_with_the_lines(tmp_path, monkeypatch):
         path = tmp_path / f"{times}.dat"
         path.write_text(lines * times)
         tracemalloc.start()
-        found = bf.read_ratings(path)
+        found = bf.datasets.read_ratings(path)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert found.lines == 5000 * times
@@ -326,7 +326,7 @@ def check(table, matched):
 
 
 def test_latest_with_links(latest):
-    found = bf.read_films(**latest)
+    found = bf.datasets.read_films(**latest)
     check(found.table, {1, 2, 3, 4, 5})
     assert found.report == {
         "ratings": 32, "malformed ratings": 0, "films with ratings": 8,
@@ -338,7 +338,7 @@ def test_latest_with_links(latest):
 
 
 def test_ten_million_by_title_and_year(ten_million):
-    found = bf.read_films(**ten_million)
+    found = bf.datasets.read_films(**ten_million)
     # Both films called Emma (1996) match both titles of that year, one far ahead in votes is
     # not ten times ahead: nobody can tell. The Twins is as unclear.
     check(found.table, {1, 2, 3})
@@ -351,7 +351,7 @@ def test_ten_million_by_title_and_year(ten_million):
 
 def test_links_come_before_titles(ten_million, tmp_path):
     own = write(tmp_path / "own.csv", ["movieId,imdbId", "4,tt0116191", "5,118308"])
-    found = bf.read_films(**ten_million, links=own)
+    found = bf.datasets.read_films(**ten_million, links=own)
     check(found.table, {1, 2, 3, 4, 5})
     assert found.report["linked"] == 2
     assert found.report["matched by title and year"] == 4
@@ -362,7 +362,7 @@ def test_far_more_votes_settle_a_title(ten_million, tmp_path):
     ten_million["basics"] = basics(
         tmp_path, ["tt9000006\tmovie\tThe Twins\tThe Twins\t0\t2001\t\\N\t90\tComedy"]
     )
-    found = bf.read_films(**ten_million)
+    found = bf.datasets.read_films(**ten_million)
     assert found.table.loc[7, "imdb_score"] == 7.7
     assert found.report["ambiguous by title and year"] == 2
 
@@ -371,20 +371,20 @@ def test_latin_1_titles(ten_million, tmp_path):
     ten_million["movies"] = write(
         tmp_path / "old.dat", [f"{f}::{t}::{g}" for f, (t, g) in FILMS.items()], encoding="latin-1"
     )
-    assert bf.read_films(**ten_million).table.loc[3, "title"] == FILMS[3][0]
+    assert bf.datasets.read_films(**ten_million).table.loc[3, "title"] == FILMS[3][0]
 
 
 def test_nothing_to_match_with(latest, tmp_path):
     del latest["links"]
     with pytest.raises(ValueError, match="links, basics: expected at least one"):
-        bf.read_films(**latest)
+        bf.datasets.read_films(**latest)
     latest["links"] = write(tmp_path / "empty.csv", ["movieId,imdbId", "1,"])
     with pytest.raises(ValueError, match="no film could be given an IMDb score") as caught:
-        bf.read_films(**latest)
+        bf.datasets.read_films(**latest)
     assert "without a match in IMDb: 7" in str(caught.value)
     latest["links"] = write(tmp_path / "wrong.csv", ["film,imdb", "1,2"])
     with pytest.raises(ValueError, match="expected a header with movieId, imdbId"):
-        bf.read_films(**latest)
+        bf.datasets.read_films(**latest)
 
 
 @pytest.mark.parametrize(
@@ -415,7 +415,7 @@ def test_nothing_to_match_with(latest, tmp_path):
 def test_malformed_tables(latest, tmp_path, file, lines, message):
     latest[file] = write(tmp_path / "bad", lines)
     with pytest.raises(ValueError, match=message):
-        bf.read_films(**latest)
+        bf.datasets.read_films(**latest)
 
 
 def test_malformed_lines_of_every_file_may_be_skipped(latest, tmp_path):
@@ -424,7 +424,7 @@ def test_malformed_lines_of_every_file_may_be_skipped(latest, tmp_path):
         latest[name] = tmp_path / f"worse-{name}"
         latest[name].write_bytes(text + b"what is this?\n")
     with pytest.warns(UserWarning, match="malformed line") as caught:
-        found = bf.read_films(**latest, malformed="skip")
+        found = bf.datasets.read_films(**latest, malformed="skip")
     assert len(caught) == 4
     check(found.table, {1, 2, 3, 4, 5})
     assert found.report["malformed ratings"] == 1
@@ -434,10 +434,10 @@ def test_malformed_lines_of_every_file_may_be_skipped(latest, tmp_path):
 
 
 def test_saved_and_read_again(latest, tmp_path):
-    found = bf.read_films(**latest)
+    found = bf.datasets.read_films(**latest)
     path = tmp_path / "films.csv"
     found.save(path)
-    again = bf.read_film_table(path)
+    again = bf.datasets.read_film_table(path)
     check(again.table, {1, 2, 3, 4, 5})
     assert_array_equal(again.histograms(), found.histograms())
     assert bf.instances.movielens(9.0, films=5, table=path) == bf.instances.movielens(
@@ -445,18 +445,18 @@ def test_saved_and_read_again(latest, tmp_path):
     )
     pd.read_csv(path).drop(columns="title").to_csv(tmp_path / "less.csv")
     with pytest.raises(ValueError, match="'title' is missing"):
-        bf.read_film_table(tmp_path / "less.csv")
+        bf.datasets.read_film_table(tmp_path / "less.csv")
 
 
 def test_histograms_by_title(latest):
-    found = bf.read_films(**latest).histograms()
+    found = bf.datasets.read_films(**latest).histograms()
     assert int(found.sel(film="Toy Story (1995)", rating=4.0)) == 5
     assert int(found.sel(film="Emma (1996) [5]").sum()) == 1
 
 
 @pytest.mark.parametrize("features", ["one-hot", "genres"])
 def test_instance_of_a_table(latest, features):
-    table = bf.read_films(**latest)
+    table = bf.datasets.read_films(**latest)
     instance = bf.instances.movielens(8.5, films=4, features=features, table=table)
     problem = instance.problem
     names = ["Toy Story (1995)", "Shawshank Redemption, The (1994)", "Emma (1996) [4]",
@@ -474,7 +474,7 @@ def test_instance_of_a_table(latest, features):
 
 def test_the_most_rated_films_with_a_score(latest):
     """The Twins has more ratings than most, but no score."""
-    table = bf.read_films(**latest)
+    table = bf.datasets.read_films(**latest)
     assert table.table.index[2] == 7
     names = bf.instances.movielens(9.0, films=5, table=table).problem.coords["arm"].tolist()
     assert not any("Twins" in name for name in names)
@@ -489,7 +489,7 @@ def test_the_shipped_table_in_the_same_form():
         ours = bf.instances.movielens(features=features)
         theirs = bf.instances.movielens(features=features, table=shipped)
         assert ours == theirs
-    table = bf.read_film_table(shipped).table
+    table = bf.datasets.read_film_table(shipped).table
     stars = table[films.COUNTS].to_numpy() @ (np.arange(1, 11) / 2) / table["ratings"]
     assert_allclose(stars, table["rating_mean"], atol=1e-6)
 
@@ -506,7 +506,7 @@ def test_the_shipped_table_in_the_same_form():
 )
 def test_a_saved_table_that_was_edited(latest, tmp_path, old, new, message):
     path = tmp_path / "films.csv"
-    bf.read_films(**latest).save(path)
+    bf.datasets.read_films(**latest).save(path)
     path.write_text(path.read_text("utf-8").replace(old, new, 1), "utf-8")
     with pytest.raises(ValueError, match=f"films.csv: .*{message}"):
         bf.instances.movielens(9, films=1, table=path)
@@ -524,7 +524,7 @@ def test_a_film_without_genres_has_none(latest, tmp_path):
     latest["movies"].write_text(
         latest["movies"].read_text("utf-8").replace("Crime|Drama", ""), "utf-8"
     )
-    bf.read_films(**latest).save(tmp_path / "films.csv")
+    bf.datasets.read_films(**latest).save(tmp_path / "films.csv")
     problem = bf.instances.movielens(
         9.5, films=2, table=tmp_path / "films.csv", features="genres"
     ).problem
@@ -538,6 +538,6 @@ def test_bad_table(table):
 
 
 def test_reading_needs_no_heavy_import():
-    code = "import sys, bayes_feasible as bf; bf.read_films; print(*sys.modules)"
+    code = "import sys, bayes_feasible as bf; bf.datasets.read_films; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"pymc", "arviz", "matplotlib"} & set(done.stdout.split())

@@ -168,11 +168,11 @@ BAD = [
     (lambda: bf.study("none.toml"), "none.toml: no such file"),
     (lambda: specification.parse([]), "expected a table"),
     # tables of films
-    (lambda: bf.read_ratings("none.csv"), "none.csv"),
-    (lambda: bf.read_ratings("."), "directory"),
-    (lambda: bf.read_ratings("x.csv", malformed="ignore"), "malformed: "),
-    (lambda: bf.read_films("r", "m", "s"), "links, basics: "),
-    (lambda: bf.read_film_table("none.csv"), "none.csv"),
+    (lambda: bf.datasets.read_ratings("none.csv"), "none.csv"),
+    (lambda: bf.datasets.read_ratings("."), "directory"),
+    (lambda: bf.datasets.read_ratings("x.csv", malformed="ignore"), "malformed: "),
+    (lambda: bf.datasets.read_films("r", "m", "s"), "links, basics: "),
+    (lambda: bf.datasets.read_film_table("none.csv"), "none.csv"),
     (lambda: bf.instances.movielens(table=3), "table: "),
     # arrays of every kind that is none of numbers
     (lambda: bf.Problem([[-0.0, 0.0]]), "arms: every arm is the zero vector"),

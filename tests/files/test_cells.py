@@ -60,13 +60,13 @@ def test_tables_for_spreadsheets_hold_no_formulas_and_are_read_back(name, tmp_pa
 
 
 def test_films_are_read_back_from_a_table_for_spreadsheets(tmp_path):
-    films = bf.read_film_table(Path(bf.__path__[0], "data", "movielens_imdb_top60.csv"))
+    films = bf.datasets.read_film_table(Path(bf.__path__[0], "data", "movielens_imdb_top60.csv"))
     titles = [*FORMULAS, *HARMLESS[:2]]
     titles += films.table["title"].tolist()[len(titles) :]
     films.table["title"] = titles
     for spreadsheet in (False, True):
         films.save(tmp_path / "films.csv", spreadsheet=spreadsheet)
-        assert bf.read_film_table(tmp_path / "films.csv").table["title"].tolist() == titles
+        assert bf.datasets.read_film_table(tmp_path / "films.csv").table["title"].tolist() == titles
     assert formulas((tmp_path / "films.csv").read_text("utf-8")) == []
 
 

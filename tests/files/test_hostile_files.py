@@ -555,7 +555,7 @@ READERS = {
     "rule.json": bf.Rule.load,
     "study.toml": specification.read,
     "table.csv": lambda path: bf.instances.movielens(table=path),
-    "ratings.csv": bf.read_ratings,
+    "ratings.csv": bf.datasets.read_ratings,
 }
 
 

@@ -21,7 +21,7 @@ bf.optimal_rate(instance)
 posterior = bf.Posterior.from_history(instance.problem, [0, 2], *instance.pull([0, 2], seed=0))
 alternative = bf.Alternative(instance.problem, instance.best)
 alternative.log_probability(posterior)
-alternative.sample(posterior, 10)
+alternative.sample(posterior, 100_000)
 
 kernels = {
     f"{kernel.__module__}.{kernel.__name__}": kernel.stats
@@ -91,6 +91,11 @@ for part in parts.cut(wanted):
 """
     assert not _imported(code) & {"xarray", "pandas", "dask", "h5netcdf"}
     assert {"xarray", "pandas"} <= _imported("import xarray")  # the control
+
+
+def test_what_is_called_once_compiles_nothing():
+    done = _python(USE.replace("100_000", "1000"))
+    assert not any(map(any, json.loads(done.stdout).values()))
 
 
 def test_the_import_takes_less_than_a_second():

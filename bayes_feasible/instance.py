@@ -55,6 +55,8 @@ class Instance:
     np.str_('low')
     """
 
+    best: Any  # int or None; in a narrower type every use of a usual instance would need a check
+
     def __init__(
         self,
         problem: Problem,

@@ -52,10 +52,9 @@ class Prior:
             )
         if sd is not None and covariance is not None:
             raise ValueError("covariance: expected sd or covariance, got both")
-        self.sd: Array | None = None
+        self.sd: Array = _check.numbers("sd", 1.0 if sd is None else sd)
         self.covariance: Array | None = None
         if covariance is None:
-            self.sd = _check.numbers("sd", 1.0 if sd is None else sd)
             if self.sd.ndim > 1:
                 raise ValueError(
                     f"sd: expected a number or a vector over features, got shape {self.sd.shape}"

@@ -360,11 +360,12 @@ def _split_relative(thresholds: Any) -> tuple[Any, dict[int, Relative]]:
         thresholds = [thresholds]
     if not isinstance(thresholds, Mapping | list | tuple):
         return thresholds, {}
-    named = isinstance(thresholds, Mapping)
-    values = list(thresholds.values() if named else thresholds)
+    values = list(thresholds.values() if isinstance(thresholds, Mapping) else thresholds)
     relative = {j: one for j, one in enumerate(values) if isinstance(one, Relative)}
     numbers = [one.by if isinstance(one, Relative) else one for one in values]
-    return (dict(zip(thresholds, numbers, strict=True)) if named else numbers), relative
+    if isinstance(thresholds, Mapping):
+        return dict(zip(thresholds, numbers, strict=True)), relative
+    return numbers, relative
 
 
 def _reward_outcome(reward: Any, noise: Any) -> Outcome:

@@ -98,7 +98,8 @@ class _Pulled:
             found.append((at, one))
 
         def hessian(q: Array) -> Array:
-            return sum(one.hessian(self.arms, q[at]) for at, one in found)
+            size = len(self.arms)
+            return sum((one.hessian(self.arms, q[at]) for at, one in found), np.zeros((size, size)))
 
         return Exponents(value, each, hessian)
 

@@ -416,14 +416,6 @@ def path(name: str, value: Any) -> Path:
     return found
 
 
-def no_device(value: str | os.PathLike[str]) -> Path:
-    """The path, unless it is that of a device, whose content may have no end."""
-    file = Path(value)
-    if file.is_char_device() or file.is_block_device():
-        raise ValueError("expected a file, this is a device")
-    return file
-
-
 def _array(name: str, value: Any, what: str) -> NDArray[Any]:
     """An array of anything, whatever the object raises that will not be one."""
     if np.ma.is_masked(value):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible.files.atomic import netcdf_bytes, replaced
+from bayes_feasible.files.guard import read_file, read_netcdf
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 
@@ -196,8 +197,7 @@ def _from_csv(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
     from bayes_feasible.files.pulls import read_pulls
 
     try:
-        content = _check.no_device(file).read_bytes()
-        text = content.decode("utf-8-sig")  # line breaks in names as they are
+        text = read_file(file).decode("utf-8-sig")  # line breaks in names as they are
     except UnicodeDecodeError as error:
         raise ValueError(f"expected text in UTF-8 ({error})") from error
     arms, rewards, costs = read_pulls(text, problem)
@@ -206,16 +206,7 @@ def _from_csv(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
 
 
 def _from_netcdf(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
-    import h5py
-    import xarray as xr
-
-    try:
-        with h5py.File(file, "r") as whole:  # or h5netcdf prints what it makes of the damage
-            whole.visititems(lambda *_: None)
-        with xr.open_dataset(file, engine="h5netcdf", phony_dims="sort") as opened:
-            stored = opened.load()
-    except Exception as error:  # a damaged file is met by any of them, deep in HDF5
-        raise ValueError(f"not a netCDF file, or damaged ({error})") from None
+    stored = read_netcdf(read_file(file))
     missing = [name for name in ("arm", "reward") if name not in stored]
     if missing:
         raise ValueError(f"no variable {', '.join(map(repr, missing))}")

@@ -148,6 +148,14 @@ class Problem:
         plain = all(one.known and one.prior is None for one in self.outcomes)
         return plain and not any(self.relative)
 
+    def require_textbook(self, what: str) -> None:
+        """Refuse what only the paper's model allows, where the problem is another one."""
+        if not self.textbook:
+            raise ValueError(
+                f"problem: {what} needs Gaussian outcomes of known noise with the default prior, "
+                "and absolute thresholds"
+            )
+
     @cached_property
     def noise(self) -> Array:
         """Known standard deviations, block by block; NaN where there is none to know."""

@@ -15,6 +15,7 @@ one compiled model serves the next data (`set_data`), the next candidate or even
 
 from bayes_feasible.models._data import set_data
 from bayes_feasible.models.alternative import alternative, set_alternative
+from bayes_feasible.models.declare import declare
 from bayes_feasible.models.laplace import laplace
 from bayes_feasible.models.linear_gaussian import linear_gaussian
 from bayes_feasible.models.logistic import logistic
@@ -28,6 +29,7 @@ __all__ = [
     "Reference",
     "Student",
     "alternative",
+    "declare",
     "laplace",
     "linear_gaussian",
     "logistic",

@@ -40,6 +40,9 @@ class Pulls:
         self.problem: Problem = data.problem
         self.history = data if isinstance(data, History) else None
         self.sums = data.posterior() if isinstance(data, History) else data
+        self.problem.require_textbook("this model (see `declare`)")
+        if not self.sums.textbook:
+            raise ValueError("data: this model needs every outcome; see `declare` for missing ones")
         self.seen = np.flatnonzero(self.sums.counts)
 
     @property

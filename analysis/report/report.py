@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from bayes_feasible._display import visible
 from bayes_feasible.analysis.study.folder import FIGURES, MANIFEST, SPECIFICATION, parse_manifest
 from bayes_feasible.analysis.study.store import hash_bytes
 from bayes_feasible.analysis.study.verdicts import (
@@ -96,7 +97,8 @@ def write(folder: str | os.PathLike[str], path: str | os.PathLike[str] | None = 
     ('report.html', '<!doctype html>')
     """
     files = Folder(folder)
-    page, target = render(files).encode(), files.path / PAGE if path is None else Path(path)
+    page = visible(render(files)).encode()
+    target = files.path / PAGE if path is None else Path(path)
     if target.absolute().is_relative_to(files.path.absolute()):
         files.write(str(target.absolute().relative_to(files.path.absolute())), page)
     else:

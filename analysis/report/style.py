@@ -9,6 +9,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bayes_feasible._display import visible
 from bayes_feasible.files.atomic import replaced
 
 # Okabe and Ito: told apart by readers with any kind of colour vision.
@@ -101,7 +102,7 @@ def shorten(name: str) -> str:
 
 def plain_name(name: Any) -> str:
     """A name that is no formula, whatever dollar signs it has."""
-    return str(name).replace("$", r"\$")
+    return visible(str(name)).replace("$", r"\$")
 
 
 def finish(axes: Axes, columns: int = 3) -> Axes:

@@ -1,7 +1,6 @@
 """`bayes-feasible sample`."""
 
 import argparse
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
             progress=not options.quiet and not options.json,
         )  # fmt: skip
     except samplers.SamplerError as error:
-        print(f"bayes-feasible sample: {error}", file=sys.stderr)
+        output.complain("sample", error)
         return BROKE_OFF
     if options.out is not None:
         write_netcdf(options.out, tree)

@@ -2,7 +2,6 @@
 
 import argparse
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
                 progress=not options.quiet,
             )
     except (Unfinished, KeyboardInterrupt) as error:
-        print(f"bayes-feasible study: {error or 'interrupted'}", file=sys.stderr)
+        output.complain("study", error or "interrupted")
         if isinstance(error, Unfinished):
             return FAILED
         return TERMINATED if isinstance(error, _Terminated) else INTERRUPTED
@@ -139,7 +138,7 @@ def _stopped_by_sigterm() -> Iterator[None]:
 
 def _show(found: "Study", options: argparse.Namespace) -> None:
     for note in found.notes:
-        print(f"bayes-feasible study: {note}", file=sys.stderr)
+        output.complain("study", note)
     if options.json:
         output.show_json(_fields(found))
     elif not options.quiet:

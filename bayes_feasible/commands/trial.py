@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
             fields, text = _RUN[options.step](options)
         finally:
             for message in dict.fromkeys(str(warning.message) for warning in caught):
-                print(f"bayes-feasible trial: {output.visible(message)}", file=sys.stderr)
+                output.complain("trial", message)
     if options.json:
         output.show_json(fields)
     elif isinstance(text, _Table):
@@ -276,11 +276,11 @@ def _number(text: str, name: str) -> float:
 
 
 def _from_csv(trial: "Trial", path: str) -> tuple[list[int], list[float], list[list[float]]]:
-    from bayes_feasible import _check
+    from bayes_feasible.files.guard import read_file
     from bayes_feasible.files.pulls import read_pulls
 
     try:
-        content = sys.stdin.buffer.read() if path == "-" else _check.no_device(path).read_bytes()
+        content = sys.stdin.buffer.read() if path == "-" else read_file(path)
         return read_pulls(content.decode("utf-8"), trial.problem)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: expected text in UTF-8 ({error})") from error

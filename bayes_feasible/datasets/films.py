@@ -7,6 +7,7 @@ which in IMDb is told by `links.csv` (ml-latest has one), by a table of one's ow
 no links).
 """
 
+import io
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from bayes_feasible.datasets.film_files import (
 from bayes_feasible.datasets.ratings import STARS, RatingCounts, read_ratings
 from bayes_feasible.files.atomic import replaced
 from bayes_feasible.files.cells import from_cell, to_cell
+from bayes_feasible.files.guard import read_file
 
 COUNTS = [f"n_{stars}" for stars in STARS]
 COLUMNS = [
@@ -219,7 +221,7 @@ def read_film_table(path: PathLike) -> FilmTable:
     """
     texts = {"imdbId": str, "title": str, "genres": str}
     try:
-        table = pd.read_csv(path, index_col="movieId", dtype=texts)
+        table = pd.read_csv(io.BytesIO(read_file(path)), index_col="movieId", dtype=texts)
     except (ValueError, KeyError) as error:
         raise ValueError(f"{path}: not a table of films ({error})") from error
     missing = [name for name in COLUMNS if name not in table.columns]

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from bayes_feasible.files.guard import open_file
+
 BLOCK = 1 << 20  # bytes read at once
 LONGEST = 1 << 16  # bytes of a line; no table of ratings or titles comes near
 EXPANSION = 200  # a gzipped table is a tenth of its size, not a two-hundredth
@@ -36,7 +38,7 @@ def line_blocks(
     show = (size >= SHOWN and sys.stderr.isatty()) if progress is None else progress
     number, rest = 1, b""
     with (
-        path.open("rb") as file,
+        _opened(path) as file,
         tqdm(total=size, desc=path.name, unit="B", unit_scale=True, disable=not show) as bar,
     ):
         for block in _blocks(path, file, size):
@@ -55,6 +57,13 @@ def line_blocks(
             yield number, [rest]
         elif number == 1:
             raise ValueError(f"{path}: the file is empty")
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return open_file(path)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _blocks(path: Path, file: BinaryIO, size: int) -> Iterator[bytes]:

@@ -194,7 +194,10 @@ def read_netcdf(content: bytes) -> "xr.Dataset":
     """
     import xarray as xr
 
-    with opened_hdf5(content), xr.open_dataset(io.BytesIO(content), engine="h5netcdf") as dataset:
+    with (
+        opened_hdf5(content),
+        xr.open_dataset(io.BytesIO(content), engine="h5netcdf", phony_dims="sort") as dataset,
+    ):
         return dataset.load()
 
 

@@ -58,10 +58,10 @@ from typing import Any
 
 import tomli_w
 
-from bayes_feasible._check import no_device
 from bayes_feasible.files.atomic import replaced
 from bayes_feasible.files.csv_table import read_csv, write_csv
 from bayes_feasible.files.documents import Content, build, from_document, to_document
+from bayes_feasible.files.guard import read_file
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
 
@@ -99,7 +99,7 @@ def load(path: str | os.PathLike[str]) -> Problem | Instance:
     if not file.exists():
         raise FileNotFoundError(f"{file}: no such file")
     try:
-        return build(read(no_device(file).read_bytes().decode("utf-8-sig")))
+        return build(read(read_file(file).decode("utf-8-sig")))
     except RecursionError:
         raise ValueError(f"{file}: values are nested too deeply") from None
     except UnicodeDecodeError as error:

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from inspect import signature
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +22,7 @@ from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.compiled import announce
 from bayes_feasible.files.atomic import replaced
 from bayes_feasible.files.documents import build, from_document, to_document
+from bayes_feasible.files.guard import read_file
 from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
@@ -84,6 +84,7 @@ class Rule(ABC):
         if recommendation not in METHODS:
             raise ValueError(f"recommendation: expected one of {METHODS}, got {recommendation!r}")
         self.problem = problem.problem if isinstance(problem, Instance) else problem
+        self.problem.require_textbook(type(self).__name__)
         self.recommendation = recommendation
         sequence = _check.seed_sequence(seed)
         self._rng, self._recommend_rng = map(np.random.default_rng, sequence.spawn(2))
@@ -274,7 +275,7 @@ class Rule(ABC):
         Uniform(0 asked, 0 told, allocation_followed=[0.5, 0.5])
         """
         try:
-            return rule_from_document(json.loads(Path(path).read_text(encoding="utf-8")))
+            return rule_from_document(json.loads(read_file(path)))
         except FILE_ERRORS as error:
             raise ValueError(f"{path}: not a rule that was saved ({error!r})") from error
 

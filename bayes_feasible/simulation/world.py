@@ -89,14 +89,16 @@ class Environment:
         arms, constraints = self.world.costs.shape
         self.pulls: NDArray[np.int64] = np.zeros(arms, dtype=np.int64)
         self._reward_sums, self._cost_sums = np.zeros(arms), np.zeros((arms, constraints))
-        self._own_pull = world is None and type(instance).pull is not Instance.pull
+        own = type(instance).pull is not Instance.pull
+        self._own_pull = world is None and (own or not instance.problem.textbook)
+        self._known = None if instance.problem.textbook else Posterior(instance.problem)
 
     def pull(self, arm: int) -> tuple[float, Array]:
         """The reward and the costs of one pull."""
         if self._own_pull:
             _, rewards, table = _check.pulls(
                 self.instance.problem, [arm], *self.instance.pull([arm], self.reward_rng),
-                ("arm", "reward of pull()", "costs of pull()"),
+                ("arm", "reward of pull()", "costs of pull()"), missing=True,
             )  # fmt: skip
             return float(rewards[0]), table[0]
         costs = np.empty(self._cost_sums.shape[1])
@@ -113,6 +115,9 @@ class Environment:
             reward, costs = self.pull(arm)
             rule.tell(arm, reward, costs)
             self.pulls[arm] += 1
+            if self._known is not None:  # it needs more than sums
+                self._known.update(arm, reward, costs)
+                continue
             self._reward_sums[arm] += reward
             self._cost_sums[arm] += costs
 
@@ -120,6 +125,8 @@ class Environment:
         """The posterior after the pulls; for one of our own rules, after what it goes by."""
         if isinstance(rule, Rule):
             return rule.posterior
+        if self._known is not None:
+            return self._known
         posterior = Posterior(self.instance.problem)
         posterior.counts[:] = self.pulls
         posterior.reward_sums[:], posterior.cost_sums[:] = self._reward_sums, self._cost_sums

@@ -15,6 +15,7 @@ from typing import Any
 from bayes_feasible import _check
 from bayes_feasible._check import unknown
 from bayes_feasible.files.atomic import write_bytes
+from bayes_feasible.files.guard import read_file
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
 from bayes_feasible.rules import RULES
@@ -99,7 +100,7 @@ class Replay:
     def _from_file(self, events: Sequence[Event], ledger: Ledger) -> Rule | None:
         """The rule as it was kept, if the events until then are those of this trial."""
         try:
-            kept = json.loads(self._file.read_bytes())
+            kept = json.loads(read_file(self._file))
             number = _check.count("events", kept["events"], most=len(events))
             taken_back = any(of <= number < by for of, by in ledger.undone.items())
             if taken_back or events[number - 1]["check"] != kept["head"]:

@@ -146,7 +146,7 @@ def mean_square(
     square = np.sum(point * point + 1.0 / total, axis=-1)
     bend = np.where(offset > 0.0, -offset * excess, offset * (excess + offset))
     along, spread = np.sum(point * normal, axis=-1), np.sum(normal * normal, axis=-1)
-    return square + 2.0 * step * along + bend * spread
+    return np.maximum(square + 2.0 * step * along + bend * spread, 0.0)  # but for rounding it is
 
 
 def tilt(centre: Array, precision: Array, vectors: Array, limits: Array, radius: Array) -> Tilted:

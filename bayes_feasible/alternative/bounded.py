@@ -282,6 +282,8 @@ def bounded_log_probability(
     value, error, mass = tilted_log_probability(
         centre, precision, vectors, limits, radius, rng, draws
     )
+    if mass == -np.inf:
+        return -np.inf, 0.0, -np.inf, -np.inf
     floors = log_probability_floors(centre, precision, vectors, limits, radius).sum(axis=1)
     floor = log_probability_floors(centre, precision, everywhere, unasked, radius).sum()
     lower = float(floors.max(initial=-np.inf)) - min(sum(ceilings), 0.0)

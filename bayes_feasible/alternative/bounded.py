@@ -146,7 +146,7 @@ def mean_square(
     square = np.sum(point * point + 1.0 / total, axis=-1)
     bend = np.where(offset > 0.0, -offset * excess, offset * (excess + offset))
     along, spread = np.sum(point * normal, axis=-1), np.sum(normal * normal, axis=-1)
-    return square + 2.0 * step * along + bend * spread
+    return np.maximum(square + 2.0 * step * along + bend * spread, 0.0)  # but for rounding it is
 
 
 def tilt(centre: Array, precision: Array, vectors: Array, limits: Array, radius: Array) -> Tilted:
@@ -282,6 +282,8 @@ def bounded_log_probability(
     value, error, mass = tilted_log_probability(
         centre, precision, vectors, limits, radius, rng, draws
     )
+    if mass == -np.inf:
+        return -np.inf, 0.0, -np.inf, -np.inf
     floors = log_probability_floors(centre, precision, vectors, limits, radius).sum(axis=1)
     floor = log_probability_floors(centre, precision, everywhere, unasked, radius).sum()
     lower = float(floors.max(initial=-np.inf)) - min(sum(ceilings), 0.0)

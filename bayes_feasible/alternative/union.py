@@ -196,7 +196,9 @@ class Union:
             return inside, events
         parameters = unrestricted(posterior, size, rng, scale)
         parameters[:, self.blocks] -= parameters[:, self.blocks] @ basis @ basis.T
-        parameters[:, self.blocks] += inside
+        inside += parameters[:, self.blocks]
+        hold(inside, events, self.vectors, self.limits)
+        parameters[:, self.blocks] = inside
         return parameters, events
 
     def _draw_unbounded(

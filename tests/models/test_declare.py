@@ -74,9 +74,9 @@ def test_long_nuts_agrees_on_who_is_best():
 
 
 def test_models_of_the_paper_refuse_other_problems():
-    with pytest.raises(ValueError, match="problem.*declare"):
+    with pytest.raises(ValueError, match=r"problem.*declare"):
         models.linear_gaussian(any_posterior())
     plain = bf.Posterior(bf.Problem([[1, 0], [0, 1]], 0.5))
     plain.update(0, 1.0, np.nan)
-    with pytest.raises(ValueError, match="data.*declare"):
+    with pytest.raises(ValueError, match=r"data.*declare"):
         models.linear_gaussian(plain)

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from bayes_feasible.outcomes import Bernoulli as Bernoulli
     from bayes_feasible.outcomes import Gaussian as Gaussian
     from bayes_feasible.outcomes import Poisson as Poisson
-    from bayes_feasible.outcomes import Prior as Prior
     from bayes_feasible.outcomes import Relative as Relative
     from bayes_feasible.posterior import Posterior as Posterior
+    from bayes_feasible.prior import Prior as Prior
     from bayes_feasible.problem import Problem as Problem
     from bayes_feasible.rate.designs import Design as Design
     from bayes_feasible.rate.designs import g_optimal as g_optimal
@@ -72,7 +72,7 @@ _HOME = {
     "LogProbability": "alternative.union",
     "Poisson": "outcomes",
     "Posterior": "posterior",
-    "Prior": "outcomes",
+    "Prior": "prior",
     "Problem": "problem",
     "Rate": "rate.rate",
     "Recommendation": "recommendation",

@@ -17,6 +17,7 @@ the parameters.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,75 +26,9 @@ from scipy.special import expit, logit
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
+from bayes_feasible.prior import Prior
 
-
-class Prior:
-    """A Gaussian prior of one block of parameters.
-
-    Parameters
-    ----------
-    mean : number, or vector over features
-    sd : number, or vector over features
-        Standard deviations of independent parameters.
-    covariance : matrix (feature, feature), optional
-        In place of `sd`.
-
-    Examples
-    --------
-    >>> Prior(mean=[-2.0, 0.0], sd=[1.0, 0.5])
-    Prior(mean=[-2.0, 0.0], sd=[1.0, 0.5])
-    """
-
-    def __init__(self, mean: Any = 0.0, sd: Any = None, *, covariance: Any = None) -> None:
-        self.mean = _check.numbers("mean", mean)
-        if self.mean.ndim > 1:
-            raise ValueError(
-                f"mean: expected a number or a vector over features, got shape {self.mean.shape}"
-            )
-        if sd is not None and covariance is not None:
-            raise ValueError("covariance: expected sd or covariance, got both")
-        self.sd: Array = _check.numbers("sd", 1.0 if sd is None else sd)
-        self.covariance: Array | None = None
-        if covariance is None:
-            if self.sd.ndim > 1:
-                raise ValueError(
-                    f"sd: expected a number or a vector over features, got shape {self.sd.shape}"
-                )
-            if np.any(self.sd <= 0):
-                raise ValueError(f"sd: expected positive numbers, got {self.sd.min():g}")
-        else:
-            self.covariance = _check_covariance(covariance)
-
-    def on(self, features: int, *, name: str = "prior") -> tuple[Array, Array]:
-        """Mean (feature,) and covariance (feature, feature) for so many features."""
-        sizes = {
-            what: array.shape[0]
-            for what, array in (("mean", self.mean), ("sd", self.sd),
-                                ("covariance", self.covariance))
-            if array is not None and array.ndim
-        }  # fmt: skip
-        for what, size in sizes.items():
-            if size != features:
-                raise ValueError(
-                    f"{name}: expected a {what} for {features} features, got one for {size}"
-                )
-        mean = np.broadcast_to(self.mean, features).astype(float)
-        if self.covariance is not None:
-            return mean, self.covariance.copy()
-        return mean, np.diag(np.broadcast_to(np.square(self.sd), features).astype(float))
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data, for files."""
-        spread = "sd" if self.covariance is None else "covariance"
-        return {"mean": self.mean.tolist(), spread: getattr(self, spread).tolist()}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Prior) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Prior({', '.join(f'{key}={value}' for key, value in self.to_dict().items())})"
+NODES = 100  # of the quadrature over a Gaussian natural parameter
 
 
 class Outcome(ABC):
@@ -127,6 +62,12 @@ class Outcome(ABC):
     @abstractmethod
     def variance(self, natural: Array) -> Array:
         """The variance of an outcome (of a Gaussian: over that of the noise): A''."""
+
+    def mean_over(self, centre: Array, sd: Array) -> Array:
+        """The mean where the natural parameter is Gaussian itself."""
+        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+        natural = np.asarray(centre)[..., np.newaxis] + np.asarray(sd)[..., np.newaxis] * nodes
+        return self.mean(natural) @ weights / weights.sum()
 
     @abstractmethod
     def divergence(self, natural: Array, other: Array) -> Array:
@@ -227,6 +168,10 @@ class Gaussian(Outcome):
     def mean(self, natural: Array) -> Array:
         """The natural parameter itself."""
         return np.asarray(natural, dtype=float)
+
+    def mean_over(self, centre: Array, sd: Array) -> Array:
+        """The centre."""
+        return np.asarray(centre, dtype=float)
 
     def variance(self, natural: Array) -> Array:
         """In units of the noise: 1."""
@@ -360,6 +305,10 @@ class Poisson(Outcome):
         with np.errstate(over="ignore"):
             return np.exp(natural)
 
+    def mean_over(self, centre: Array, sd: Array) -> Array:
+        """That of a log-normal variable."""
+        return self.mean(np.asarray(centre) + np.square(sd) / 2)
+
     def variance(self, natural: Array) -> Array:
         """The rate."""
         return self.mean(natural)
@@ -403,67 +352,10 @@ class Relative:
     by: float
 
 
-OUTCOMES: dict[str, type[Outcome]] = {one.kind: one for one in (Gaussian, Bernoulli, Poisson)}
-
-
-def from_dict(name: str, document: Any) -> Outcome:
-    """An outcome from what `Outcome.to_dict` wrote, or from its name.
-
-    >>> from_dict("reward", "bernoulli")
-    Bernoulli()
-    >>> from_dict("reward", {"kind": "gaussian", "noise": 2.0, "prior": {"sd": 3.0}})
-    Gaussian(noise=2.0, prior=Prior(mean=0.0, sd=3.0))
-    """
-    given = {"kind": document} if isinstance(document, str) else document
-    if not isinstance(given, dict) or "kind" not in given:
-        raise ValueError(f"{name}: expected an outcome such as 'bernoulli', got {document!r}")
-    given = dict(given)
-    kind = given.pop("kind")
-    if kind not in OUTCOMES:
-        raise ValueError(f"{name}: {_check.unknown('outcome', kind, OUTCOMES)}")
-    if "prior" in given:
-        if not isinstance(given["prior"], dict):
-            raise ValueError(f"{name}: expected a table for the prior, got {given['prior']!r}")
-        given["prior"] = _build(f"{name}: prior", Prior, given["prior"])
-    return _build(name, OUTCOMES[kind], given)
-
-
-def _build(name: str, kind: Any, given: dict[str, Any]) -> Any:
-    from inspect import signature
-
-    for key in given:
-        if key not in signature(kind).parameters:
-            raise ValueError(f"{name}: {_check.unknown('key', key, signature(kind).parameters)}")
-    try:
-        return kind(**given)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{name}: {error}") from None
-
-
 def _check_prior(prior: Any) -> Prior | None:
     if prior is not None:
         _check.kind("prior", prior, Prior)
     return prior
-
-
-def _check_covariance(value: Any) -> Array:
-    matrix = _check.numbers("covariance", value)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"covariance: expected a square matrix, got shape {matrix.shape}")
-    if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=0):
-        raise ValueError("covariance: expected a symmetric matrix")
-    matrix = (matrix + matrix.T) / 2
-    variance = np.diag(matrix)
-    if variance.min() <= 0:
-        raise ValueError(f"covariance: expected positive variances, got {variance.min():g}")
-    sd = np.sqrt(variance)
-    least = float(np.linalg.eigvalsh(matrix / np.outer(sd, sd))[0])
-    if least < 1e-14:
-        raise ValueError(
-            f"covariance: expected a positive definite matrix, got a smallest eigenvalue of "
-            f"{least:g} times the variances"
-        )
-    return matrix
 
 
 def _check_whole(name: str, values: Array, what: str) -> None:
@@ -477,3 +369,55 @@ def _log_ratio(name: str, by: float, what: str) -> float:
     if not by > 0:
         raise ValueError(f"{name}: expected {what} above 0, got {by:g}")
     return float(np.log(by))
+
+
+def read_reward(reward: Any, noise: Any) -> Outcome:
+    """The outcome of the reward, from what a user gave for it or for its noise."""
+    if reward is None:
+        return Gaussian(_check.positive("reward_noise", 1.0 if noise is None else noise))
+    _check.kind("reward", reward, Outcome)
+    if noise is not None:
+        raise ValueError("reward_noise: expected reward or reward_noise, got both")
+    return reward
+
+
+def read_costs(costs: Any, noise: Any, constraints: int, names: list[Any] | None) -> list[Outcome]:
+    """The outcomes of the costs, from what a user gave for them or for their noise."""
+    names = list(range(constraints)) if names is None else names
+    if costs is None:
+        return [Gaussian(one) for one in _cost_noise(noise, constraints, names).tolist()]
+    if noise is not None:
+        raise ValueError("cost_noise: expected costs or cost_noise, got both")
+    if isinstance(costs, Outcome):
+        return [costs] * constraints
+    if isinstance(costs, Mapping):
+        at = _check.order("costs", list(costs), names, "threshold", numbered=False)
+        given = list(costs.values())
+        costs = [given[i] for i in at]
+    if not isinstance(costs, list | tuple):
+        raise TypeError(
+            f"costs: expected an outcome, or one for each threshold, got {type(costs).__name__}"
+        )
+    if len(costs) != constraints:
+        raise ValueError(
+            f"costs: expected {constraints} outcomes, one for each threshold, got {len(costs)}"
+        )
+    for name, one in zip(names, costs, strict=True):
+        _check.kind(f"costs: {name}", one, Outcome)
+    return list(costs)
+
+
+def _cost_noise(value: Any, constraints: int, names: list[Any]) -> Array:
+    if isinstance(value, Mapping) or getattr(value, "ndim", 0) == 1:
+        value = _check.by_name("cost_noise", value, names, "threshold")
+    noise = _check.numbers("cost_noise", 1.0 if value is None else value)
+    if noise.ndim == 0:
+        noise = np.full(constraints, noise)
+    if noise.shape != (constraints,):
+        raise ValueError(
+            f"cost_noise: expected one number or {constraints}, one for each threshold, "
+            f"got shape {noise.shape}"
+        )
+    if noise.size and noise.min() <= 0:
+        raise ValueError(f"cost_noise: expected positive numbers, got {noise.min():g}")
+    return noise

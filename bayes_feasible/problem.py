@@ -2,18 +2,19 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
-from bayes_feasible.outcomes import Gaussian, Outcome, Relative
+from bayes_feasible.outcomes import Gaussian, Outcome, Relative, read_costs, read_reward
+from bayes_feasible.prior import along, below, quantile
+from bayes_feasible.span import SPAN_TOLERANCE, directions, span
 
-SPAN_TOLERANCE = np.sqrt(np.finfo(float).eps)
-EQUILIBRATIONS = 4  # rounds of scaling before the rank of the arms is decided
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 class Problem:
@@ -113,8 +114,8 @@ class Problem:
             "constraint": _check.names("thresholds", constraint_names, limits.size),
         }
         self.outcomes = (
-            _reward_outcome(reward, reward_noise),
-            *_cost_outcomes(costs, cost_noise, limits.size, constraint_names),
+            read_reward(reward, reward_noise),
+            *read_costs(costs, cost_noise, limits.size, constraint_names),
         )
         self.relative: tuple[Relative | None, ...] = tuple(
             relative.get(j) for j in range(limits.size)
@@ -179,6 +180,61 @@ class Problem:
         return [
             one.prior_on(features, name) for name, one in zip(names, self.outcomes, strict=True)
         ]
+
+    def prior_summary(self, probability: float = 0.95) -> "xr.Dataset":
+        """What the priors believe of every candidate before the first pull.
+
+        Parameters
+        ----------
+        probability : float
+            Of the central intervals.
+
+        Returns
+        -------
+        Dataset
+            Over `candidate`: `mean` and `low`, `high` of the reward and of each cost (over
+            `outcome`), in their own units; and `feasible`, the probability of being feasible.
+
+        Examples
+        --------
+        >>> from bayes_feasible import Bernoulli, Prior
+        >>> harm = Bernoulli(prior=Prior(mean=[-3.0, 0.0], sd=[1.0, 1.0]))
+        >>> problem = Problem({"low": [1, 0], "high": [1, 2]}, {"harm": 0.3}, costs=harm)
+        >>> summary = problem.prior_summary()
+        >>> summary["mean"].sel(outcome="harm").values.round(2).tolist()
+        [0.07, 0.15]
+        >>> summary.feasible.values.round(2).tolist()
+        [0.98, 0.83]
+        """
+        import xarray as xr
+
+        if not 0 < probability < 1:
+            raise ValueError(f"probability: expected a number between 0 and 1, got {probability!r}")
+        mean, low, high = (np.empty((1 + self.limits.size, len(self.candidates))) for _ in range(3))
+        feasible = np.ones(len(self.candidates))
+        for b, (outcome, (centre, covariance)) in enumerate(
+            zip(self.outcomes, self.priors, strict=True)
+        ):
+            freedom = np.inf
+            if isinstance(outcome, Gaussian) and outcome.learnt:
+                freedom = 2 * outcome.noise_prior[0]
+            at, sd = along(self.candidates, centre, covariance)
+            mean[b] = outcome.mean_over(at, sd)
+            width = quantile((1 + probability) / 2, freedom) * sd
+            low[b], high[b] = outcome.mean(at - width), outcome.mean(at + width)
+            if b:
+                at, sd = along(self.cost_vectors[:, b - 1], centre, covariance)
+                with np.errstate(divide="ignore"):  # a zero vector: for certain
+                    feasible *= below((self.limits[b - 1] - at) / sd, freedom)
+        dims = ("outcome", "candidate")
+        return xr.Dataset(
+            {"mean": (dims, mean), "low": (dims, low), "high": (dims, high),
+             "feasible": ("candidate", feasible)},
+            coords={
+                "outcome": ["reward", *map(str, self.coords["constraint"])],
+                "candidate": self.coords["candidate"],
+            },
+        )  # fmt: skip
 
     @cached_property
     def cost_vectors(self) -> Array:
@@ -249,9 +305,9 @@ class Problem:
             return
         unit = np.abs(self.arms).max(axis=0)  # a feature in small units must not hide
         unit[unit == 0] = 1.0
-        directions = _directions(self.arms / unit)[:, : self.rank]
+        axes = directions(self.arms / unit)[:, : self.rank]
         candidates = self.candidates / unit
-        outside = candidates - candidates @ directions @ directions.T
+        outside = candidates - candidates @ axes @ axes.T
         length = np.linalg.norm(candidates, axis=1)
         off = np.linalg.norm(outside, axis=1) > SPAN_TOLERANCE * length
         if off.any():
@@ -306,50 +362,6 @@ class Problem:
         return f"at most {reference}'s by {limit:g} ({unit})"
 
 
-def span(arms: Array) -> Array:
-    """Orthonormal columns that span the rows of `arms`.
-
-    The rank is decided on arms of length one, and again on equilibrated ones (rows and columns
-    scaled in turns), so that neither the unit of a feature nor the length of an arm hides a
-    direction. No scaling can add one, so the highest rank seen counts. Arms of full rank give the
-    identity, which leaves every number as the user wrote it.
-    """
-    features = arms.shape[1]
-    scaled = _unit_rows(arms)
-    rank = _numerical_rank(scaled)
-    for _ in range(EQUILIBRATIONS):
-        if rank == min(arms.shape):  # the highest there can be
-            break
-        scaled = _balanced_rows(_balanced_rows(scaled.T).T)
-        rank = max(rank, _numerical_rank(_unit_rows(scaled)))
-    if rank == features:
-        return np.eye(features)
-    return np.ascontiguousarray(_directions(arms)[:, :rank])
-
-
-def _directions(arms: Array) -> Array:
-    """Orthonormal columns, of which the first span most of the arms' directions."""
-    return qr(_unit_rows(arms).T, mode="economic", pivoting=True)[0]
-
-
-def _balanced_rows(rows: Array) -> Array:
-    """Rows divided by the geometric mean of their entries other than 0."""
-    there = rows != 0
-    logs = np.log(np.abs(rows), where=there, out=np.zeros_like(rows))
-    mean = logs.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
-    return rows * np.exp(-mean)[:, np.newaxis]
-
-
-def _numerical_rank(rows: Array) -> int:
-    pivots = np.abs(np.diag(qr(rows.T, mode="r", pivoting=True)[0]))
-    return int(np.sum(pivots > 8 * max(rows.shape) * np.finfo(float).eps * pivots[0]))
-
-
-def _unit_rows(rows: Array) -> Array:
-    length = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(length > 0, length, 1.0)
-
-
 def _check_features(arms: Array, candidates: Array, ours: Any, theirs: Any) -> None:
     if candidates.shape[1] != arms.shape[1]:
         raise ValueError(
@@ -374,58 +386,6 @@ def _split_relative(thresholds: Any) -> tuple[Any, dict[int, Relative]]:
     if isinstance(thresholds, Mapping):
         return dict(zip(thresholds, numbers, strict=True)), relative
     return numbers, relative
-
-
-def _reward_outcome(reward: Any, noise: Any) -> Outcome:
-    if reward is None:
-        return Gaussian(_check.positive("reward_noise", 1.0 if noise is None else noise))
-    _check.kind("reward", reward, Outcome)
-    if noise is not None:
-        raise ValueError("reward_noise: expected reward or reward_noise, got both")
-    return reward
-
-
-def _cost_outcomes(
-    costs: Any, noise: Any, constraints: int, names: list[Any] | None
-) -> list[Outcome]:
-    names = list(range(constraints)) if names is None else names
-    if costs is None:
-        return [Gaussian(one) for one in _cost_noise(noise, constraints, names).tolist()]
-    if noise is not None:
-        raise ValueError("cost_noise: expected costs or cost_noise, got both")
-    if isinstance(costs, Outcome):
-        return [costs] * constraints
-    if isinstance(costs, Mapping):
-        at = _check.order("costs", list(costs), names, "threshold", numbered=False)
-        given = list(costs.values())
-        costs = [given[i] for i in at]
-    if not isinstance(costs, list | tuple):
-        raise TypeError(
-            f"costs: expected an outcome, or one for each threshold, got {type(costs).__name__}"
-        )
-    if len(costs) != constraints:
-        raise ValueError(
-            f"costs: expected {constraints} outcomes, one for each threshold, got {len(costs)}"
-        )
-    for name, one in zip(names, costs, strict=True):
-        _check.kind(f"costs: {name}", one, Outcome)
-    return list(costs)
-
-
-def _cost_noise(value: Any, constraints: int, names: list[Any]) -> Array:
-    if isinstance(value, Mapping) or getattr(value, "ndim", 0) == 1:
-        value = _check.by_name("cost_noise", value, names, "threshold")
-    noise = _check.numbers("cost_noise", 1.0 if value is None else value)
-    if noise.ndim == 0:
-        noise = np.full(constraints, noise)
-    if noise.shape != (constraints,):
-        raise ValueError(
-            f"cost_noise: expected one number or {constraints}, one for each threshold, "
-            f"got shape {noise.shape}"
-        )
-    if noise.size and noise.min() <= 0:
-        raise ValueError(f"cost_noise: expected positive numbers, got {noise.min():g}")
-    return noise
 
 
 def _describe(outcome: Outcome) -> str:

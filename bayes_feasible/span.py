@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import qr
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dgeqp3, dorgqr, dpotrf, dpotrs
 
@@ -20,6 +21,8 @@ from bayes_feasible._check import Array
 COLLINEAR = 1e-9
 NARROW = 1e-3  # a basis of arms this near to collinear loses digits that are worth getting back
 REFINEMENTS = 3  # each wins as many digits as the basis leaves
+SPAN_TOLERANCE = np.sqrt(np.finfo(float).eps)
+EQUILIBRATIONS = 4  # rounds of scaling before the rank of the arms is decided
 BLOCK = 32  # columns that LAPACK works on at once
 OUT = 1e64  # a pivot so large that its coordinate takes no part
 
@@ -247,3 +250,47 @@ def cholesky(matrix: Array) -> Array:
 def cholesky_solve(factor: Array, right: Array) -> Array:
     """Solve with the factor of `cholesky`."""
     return dpotrs(factor, right, lower=1)[0]
+
+
+def span(arms: Array) -> Array:
+    """Orthonormal columns that span the rows of `arms`.
+
+    The rank is decided on arms of length one, and again on equilibrated ones (rows and columns
+    scaled in turns), so that neither the unit of a feature nor the length of an arm hides a
+    direction. No scaling can add one, so the highest rank seen counts. Arms of full rank give the
+    identity, which leaves every number as the user wrote it.
+    """
+    features = arms.shape[1]
+    scaled = _unit_rows(arms)
+    rank = _numerical_rank(scaled)
+    for _ in range(EQUILIBRATIONS):
+        if rank == min(arms.shape):  # the highest there can be
+            break
+        scaled = _balanced_rows(_balanced_rows(scaled.T).T)
+        rank = max(rank, _numerical_rank(_unit_rows(scaled)))
+    if rank == features:
+        return np.eye(features)
+    return np.ascontiguousarray(directions(arms)[:, :rank])
+
+
+def directions(arms: Array) -> Array:
+    """Orthonormal columns, of which the first span most of the arms' directions."""
+    return qr(_unit_rows(arms).T, mode="economic", pivoting=True)[0]
+
+
+def _balanced_rows(rows: Array) -> Array:
+    """Rows divided by the geometric mean of their entries other than 0."""
+    there = rows != 0
+    logs = np.log(np.abs(rows), where=there, out=np.zeros_like(rows))
+    mean = logs.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    return rows * np.exp(-mean)[:, np.newaxis]
+
+
+def _numerical_rank(rows: Array) -> int:
+    pivots = np.abs(np.diag(qr(rows.T, mode="r", pivoting=True)[0]))
+    return int(np.sum(pivots > 8 * max(rows.shape) * np.finfo(float).eps * pivots[0]))
+
+
+def _unit_rows(rows: Array) -> Array:
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(length > 0, length, 1.0)

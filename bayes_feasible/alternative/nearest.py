@@ -5,7 +5,7 @@ from scipy.linalg import qr, solve_triangular
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.bounded import ball_multipliers, constrained_mode
-from bayes_feasible.problem import span
+from bayes_feasible.span import span
 
 FREE = 1e-9  # share of a vector outside the span of the pulled arms that counts as outside
 

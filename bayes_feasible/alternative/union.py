@@ -40,7 +40,8 @@ from bayes_feasible.alternative.draws import (
 from bayes_feasible.alternative.events import Events
 from bayes_feasible.alternative.normal import log_orthant
 from bayes_feasible.posterior import Posterior, whiten_rows
-from bayes_feasible.problem import SPAN_TOLERANCE, Problem
+from bayes_feasible.problem import Problem
+from bayes_feasible.span import SPAN_TOLERANCE
 
 if TYPE_CHECKING:
     import xarray as xr

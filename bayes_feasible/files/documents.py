@@ -2,13 +2,15 @@
 
 import math
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayes_feasible import _check
 from bayes_feasible.instance import Instance
-from bayes_feasible.outcomes import Relative, from_dict
+from bayes_feasible.outcomes import Bernoulli, Gaussian, Outcome, Poisson, Relative
+from bayes_feasible.prior import Prior
 from bayes_feasible.problem import Problem
 
 if TYPE_CHECKING:
@@ -123,18 +125,53 @@ def _outcomes(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
         if noise in document:
             (truth if outcome in document else options)[noise] = document[noise]
     if "reward" in document:
-        options["reward"] = from_dict("reward", document["reward"])
+        options["reward"] = read_outcome("reward", document["reward"])
     if "costs" in document:
         costs = document["costs"]
         if isinstance(costs, list):
-            options["costs"] = [from_dict(f"costs {j}", one) for j, one in enumerate(costs)]
+            options["costs"] = [read_outcome(f"costs {j}", one) for j, one in enumerate(costs)]
         elif isinstance(costs, dict) and "kind" not in costs:
             options["costs"] = {
-                name: from_dict(f"costs {name}", one) for name, one in costs.items()
+                name: read_outcome(f"costs {name}", one) for name, one in costs.items()
             }
         else:
-            options["costs"] = from_dict("costs", costs)
+            options["costs"] = read_outcome("costs", costs)
     return options, truth
+
+
+OUTCOMES: dict[str, type[Outcome]] = {one.kind: one for one in (Gaussian, Bernoulli, Poisson)}
+
+
+def read_outcome(name: str, document: Any) -> Outcome:
+    """An outcome from what `Outcome.to_dict` wrote, or from its name.
+
+    >>> read_outcome("reward", "bernoulli")
+    Bernoulli()
+    >>> read_outcome("reward", {"kind": "gaussian", "noise": 2.0, "prior": {"sd": 3.0}})
+    Gaussian(noise=2.0, prior=Prior(mean=0.0, sd=3.0))
+    """
+    given = {"kind": document} if isinstance(document, str) else document
+    if not isinstance(given, dict) or "kind" not in given:
+        raise ValueError(f"{name}: expected an outcome such as 'bernoulli', got {document!r}")
+    given = dict(given)
+    kind = given.pop("kind")
+    if kind not in OUTCOMES:
+        raise ValueError(f"{name}: {_check.unknown('outcome', kind, OUTCOMES)}")
+    if "prior" in given:
+        if not isinstance(given["prior"], dict):
+            raise ValueError(f"{name}: expected a table for the prior, got {given['prior']!r}")
+        given["prior"] = _build(f"{name}: prior", Prior, given["prior"])
+    return _build(name, OUTCOMES[kind], given)
+
+
+def _build(name: str, kind: Any, given: dict[str, Any]) -> Any:
+    for key in given:
+        if key not in signature(kind).parameters:
+            raise ValueError(f"{name}: {_check.unknown('key', key, signature(kind).parameters)}")
+    try:
+        return kind(**given)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from None
 
 
 def _table(name: str, value: Any) -> dict[str, Any]:

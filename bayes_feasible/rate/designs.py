@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bayes_feasible import _check
-from bayes_feasible.problem import Problem, span
+from bayes_feasible.problem import Problem
 from bayes_feasible.rate.d_optimal import g_optimal_shares
+from bayes_feasible.span import span
 
 if TYPE_CHECKING:
     import xarray as xr

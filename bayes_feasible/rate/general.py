@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.events import Events
 from bayes_feasible.instance import Instance
-from bayes_feasible.problem import SPAN_TOLERANCE, span
 from bayes_feasible.rate.divergence import divergences
 from bayes_feasible.rate.saddle import Exponents, Saddle, solve
+from bayes_feasible.span import SPAN_TOLERANCE, span
 
 
 class Mistakes:

@@ -17,13 +17,13 @@ from bayes_feasible.instance import (
     INFEASIBLE_SUPEROPTIMAL,
     Instance,
 )
-from bayes_feasible.problem import SPAN_TOLERANCE, Problem, span
+from bayes_feasible.problem import Problem
 from bayes_feasible.rate.general import Mistakes, best_allocation
 from bayes_feasible.rate.general import exponents as event_exponents
 from bayes_feasible.rate.interior import Game
 from bayes_feasible.rate.interior import exponents as interior_exponents
 from bayes_feasible.rate.maximin import maximin
-from bayes_feasible.span import coordinates
+from bayes_feasible.span import SPAN_TOLERANCE, coordinates, span
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -4,7 +4,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from bayes_feasible.outcomes import Bernoulli, Gaussian, Poisson, Prior, from_dict
+from bayes_feasible.files.documents import read_outcome
+from bayes_feasible.outcomes import Bernoulli, Gaussian, Poisson
+from bayes_feasible.prior import Prior
 
 
 def exact_divergence(kind, s, t):
@@ -68,8 +70,8 @@ def test_thresholds_in_their_own_units():
         (lambda: Bernoulli().check("cost", np.array([0.5]), np.array([1])), "cost.*0.5"),
         (lambda: Poisson().check("cost", np.array([1.5]), np.array([1])), "cost.*1.5"),
         (lambda: Poisson().check("cost", np.array([-1.0]), np.array([1])), "cost.*-1"),
-        (lambda: from_dict("reward", "bernouli"), "reward.*bernoulli"),
-        (lambda: from_dict("reward", {"kind": "gaussian", "nose": 1}), "reward.*noise"),
+        (lambda: read_outcome("reward", "bernouli"), "reward.*bernoulli"),
+        (lambda: read_outcome("reward", {"kind": "gaussian", "nose": 1}), "reward.*noise"),
     ],
 )
 def test_what_makes_no_sense_is_refused(call, message):
@@ -87,5 +89,5 @@ def test_what_makes_no_sense_is_refused(call, message):
     ],
 )
 def test_outcomes_survive_as_plain_data(outcome):
-    assert from_dict("reward", outcome.to_dict()) == outcome
+    assert read_outcome("reward", outcome.to_dict()) == outcome
     assert outcome != Gaussian(7.0)

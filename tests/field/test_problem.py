@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import bayes_feasible as bf
-from bayes_feasible.problem import span
+from bayes_feasible.span import span
 
 ROWS = [[1.0, 0.2], [1.0, 0.9], [0.5, 0.0]]
 NAMES = ["low", "high", "none"]

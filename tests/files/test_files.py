@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import bayes_feasible as bf
-from bayes_feasible.outcomes import Bernoulli, Gaussian, Poisson, Prior, Relative
+from bayes_feasible.outcomes import Bernoulli, Gaussian, Poisson, Relative
+from bayes_feasible.prior import Prior
 
 FORMATS = ("toml", "json", "csv")
 # Every example writes the same file anew; and the machine may be busy.

@@ -32,7 +32,26 @@ NODES = 100  # of the quadrature over a Gaussian natural parameter
 
 
 class Outcome(ABC):
-    """What the kinds of outcomes share. `A` is the cumulant of the natural parameter."""
+    """What the kinds of outcomes share. `A` is the cumulant of the natural parameter.
+
+    Examples
+    --------
+    >>> coin = Bernoulli()
+    >>> natural = coin.natural("threshold", 0.8)
+    >>> coin.mean(natural).round(3).item(), coin.variance(natural).round(3).item()
+    (0.8, 0.16)
+    >>> round(coin.shift("by", 2.0), 3)
+    0.693
+    >>> coin.divergence(natural, np.array(0.0)).round(4).item()
+    0.1927
+    >>> coin.mean_over(np.array(0.0), np.array(1.0)).round(3).item()
+    0.5
+    >>> coin.draw(np.random.default_rng(0), np.zeros(3), 1.0)
+    array([0., 1., 1.])
+    >>> coin.check("conversions", np.array([3.0]), np.array([10]))
+    >>> coin.prior_on(2, "reward")[0], coin.to_dict()
+    (array([0., 0.]), {'kind': 'bernoulli'})
+    """
 
     kind: ClassVar[str]
     relative: ClassVar[str]  # what `Relative` limits
@@ -45,7 +64,7 @@ class Outcome(ABC):
 
     def prior_on(self, features: int, name: str) -> tuple[Array, Array]:
         """Mean and covariance of the prior, `Prior(0, 1)` by default."""
-        return (Prior() if self.prior is None else self.prior).on(features, name=f"{name}: prior")
+        return (Prior() if self.prior is None else self.prior)._on(features, name=f"{name}: prior")
 
     @abstractmethod
     def natural(self, name: str, mean: Any) -> Array:

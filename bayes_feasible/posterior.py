@@ -234,7 +234,7 @@ class Posterior(Sums):
         >>> posterior.update(["a", "b"], [20.0, 10.0], [1.0, 2.0], count=10)
         >>> found = posterior.probability_best()
         >>> found.best.round(2).values.tolist(), found.none.round(2).item()
-        ([0.83, 0.08], 0.09)
+        ([0.9, 0.09], 0.01)
         """
         import xarray as xr
 

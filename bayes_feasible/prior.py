@@ -24,6 +24,8 @@ class Prior:
     --------
     >>> Prior(mean=[-2.0, 0.0], sd=[1.0, 0.5])
     Prior(mean=[-2.0, 0.0], sd=[1.0, 0.5])
+    >>> Prior(sd=2.0).to_dict()
+    {'mean': 0.0, 'sd': 2.0}
     """
 
     def __init__(self, mean: Any = 0.0, sd: Any = None, *, covariance: Any = None) -> None:
@@ -46,7 +48,7 @@ class Prior:
         else:
             self.covariance = _check_covariance(covariance)
 
-    def on(self, features: int, *, name: str = "prior") -> tuple[Array, Array]:
+    def _on(self, features: int, *, name: str = "prior") -> tuple[Array, Array]:
         """Mean (feature,) and covariance (feature, feature) for so many features."""
         sizes = {
             what: array.shape[0]

@@ -72,6 +72,11 @@ class Problem:
     Problem: 2 arms, 2 candidates (the arms), 2 features, 1 constraint
       toxicity <= 0.3, noise 1
       reward noise 1
+    >>> problem.feasible([[0.0, 0.5]])  # under these cost parameters
+    array([ True, False])
+    >>> problem.best_under(np.array([[[0.0, 1.0], [0.0, 0.5]]]))  # reward's parameter, then cost's
+    array([0])
+    >>> problem.require_textbook("this")
     """
 
     def __init__(

@@ -200,9 +200,10 @@ def model_ranks(
 
     Examples
     --------
-    >>> problem = Problem([[1, 0], [0, 1]], thresholds=0.5)
+    >>> import bayes_feasible as bf
+    >>> problem = bf.Problem([[1, 0], [0, 1]], thresholds=0.5)
     >>> def from_the_prior(model, draws, seed):
-    ...     return Posterior(problem).sample(draws, seed)
+    ...     return bf.Posterior(problem).sample(draws, seed)
     >>> ranks = model_ranks("linear_gaussian", problem, [0, 1, 1], from_the_prior, replications=3)
     >>> dict(ranks.sizes), ranks.attrs["draws"]
     ({'replication': 3, 'quantity': 9}, 99)

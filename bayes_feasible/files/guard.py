@@ -236,7 +236,9 @@ def _require_own_data(file: Any) -> None:
                 if item.is_virtual or item.external:
                     raise Outside(f"its {name!r} is stored in another file")
                 unpacked += item.dtype.itemsize * (item.size or 0)
-            elif isinstance(item, h5py.Group) and item.id not in seen:  # it may be in itself
+            elif isinstance(item, h5py.Group):
+                if item.id in seen:  # perhaps within itself, without end
+                    raise Outside(f"its {name!r} is another group again")
                 seen.add(item.id)
                 groups.append(item)
             if unpacked > MOST:

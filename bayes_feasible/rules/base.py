@@ -240,6 +240,7 @@ class Rule(ABC):
         Examples
         --------
         >>> import tempfile
+        >>> from pathlib import Path
         >>> import bayes_feasible as bf
         >>> rule = bf.LinearThompson(bf.instances.end_of_optimism().problem, seed=0)
         >>> rule.tell([0, 2], [1.1, 0.1], [0.2, 0.9])
@@ -268,6 +269,7 @@ class Rule(ABC):
         Examples
         --------
         >>> import tempfile
+        >>> from pathlib import Path
         >>> import bayes_feasible as bf
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     bf.Uniform(bf.Problem([[1, 0], [0, 1]]), seed=0).save(Path(folder, "rule.json"))

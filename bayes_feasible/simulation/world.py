@@ -98,7 +98,7 @@ class Environment:
         if self._own_pull:
             _, rewards, table = _check.pulls(
                 self.instance.problem, [arm], *self.instance.pull([arm], self.reward_rng),
-                ("arm", "reward of pull()", "costs of pull()"), missing=True,
+                ("arm", "reward of pull()", "costs of pull()"), missing=self._known is not None,
             )  # fmt: skip
             return float(rewards[0]), table[0]
         costs = np.empty(self._cost_sums.shape[1])

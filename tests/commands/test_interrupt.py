@@ -173,9 +173,11 @@ CALLS = """
 import contextlib, ctypes, signal, sys
 import numpy as np
 import bayes_feasible as bf
+from bayes_feasible import _at_once
 from bayes_feasible.rules import base as guarded
 from bayes_feasible.simulation.world import Environment
 
+_at_once.SHORT = 0  # nothing is interpreted
 instance = bf.instances.end_of_optimism()
 arms, thresholds = instance.problem.arms, instance.problem.thresholds
 bounded = bf.Problem(arms, thresholds, parameter_radius=2.0)

@@ -169,7 +169,7 @@ BAD = [
     (lambda: specification.parse([]), "expected a table"),
     # tables of films
     (lambda: bf.datasets.read_ratings("none.csv"), "none.csv"),
-    (lambda: bf.datasets.read_ratings("."), "directory"),
+    (lambda: bf.datasets.read_ratings("."), "folder"),
     (lambda: bf.datasets.read_ratings("x.csv", malformed="ignore"), "malformed: "),
     (lambda: bf.datasets.read_films("r", "m", "s"), "links, basics: "),
     (lambda: bf.datasets.read_film_table("none.csv"), "none.csv"),

@@ -59,7 +59,7 @@ def test_thresholds_in_their_own_units():
         (lambda: Prior(sd=1.0, covariance=np.eye(2)), "covariance"),
         (lambda: Prior(covariance=[[1, 2], [2, 1]]), "covariance.*-"),
         (lambda: Prior(covariance=[[1, 2], [0, 1]]), "covariance.*symmetric"),
-        (lambda: Prior(mean=[0, 0]).on(3), "prior.*mean.*3.*2"),
+        (lambda: Prior(mean=[0, 0])._on(3), "prior.*mean.*3.*2"),
         (lambda: Gaussian(noise=0.0), "noise.*0"),
         (lambda: Gaussian(noise=1.0, noise_prior=(1, 1)), "noise_prior"),
         (lambda: Gaussian(noise_prior=(1, -1)), "noise_prior.*-1"),

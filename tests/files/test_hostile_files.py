@@ -129,7 +129,7 @@ PROBLEMS = [
     ("json", '{"arms": [{"name": 1, "vector": [1]}, [2]]}', "arms: expected all of the list"),
     (
         "toml",
-        "arms = [[1]]\nthresholds = 0\ntheta_reward = [1]\ntheta_cost = [[1]]",
+        "arms = [[1]]\nthresholds = 0\ntheta_reward = [1]\ntheta_cost = [[1, 2]]",
         "theta_cost: ",
     ),
     ("csv", "kind,x\narm,1\ntreshold,2", "row 3: unknown kind 'treshold'; did you mean 'thresh"),
@@ -495,7 +495,7 @@ FORGED_RULES = [
     (["state", "sums"], [[1e300, 0], [0, 0]]),
     (["state", "sums"], [["x", 0], [0, 0]]),
     (["state", "weights"], [1e-5, 0.5]),
-    (["state", "clock", 3], -5),
+    (["state", "clock", 1], -5),
 ]
 
 

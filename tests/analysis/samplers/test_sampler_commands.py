@@ -59,7 +59,6 @@ def test_strict_diagnosis_exits_with_1(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--target", "a", "--samplers", "gibbs"], "sampler: expected one of"),
         (["--target", "a", "--pulls", "5"], "--pulls: has no meaning with --target"),
         (["--target", "a", "--log-probability", "-1"], "log_probability: expected at most -2"),
         (["--instance", "soare", "--pulls", "0"], "--pulls: expected at least 1, got 0"),

@@ -194,7 +194,7 @@ def valid_instance(made: bf.Instance) -> bool:
         valid_problem(made.problem)
         and finite(made.theta_reward, made.theta_cost, made.mean_reward, made.mean_cost)
         and finite(made.reward_gap)
-        and bool(made.feasible[made.best])
+        and (made.best is None or bool(made.feasible[made.best]))
         and not made.summary().isnull().to_array().any()
         and len(repr(made)) > 0
     )

@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from threading import Timer
 from typing import Any
 
-# Sums may be re-ordered, which lets the compiler use vector registers; nothing else is relaxed.
-FAST = {"reassoc", "contract", "nsz"}
 # How functions are compiled. A door is called from Python. What only compiled code calls is inner:
 # a door would take as long to compile as the rest. A borrower makes no array and keeps none, so
 # nobody need count references to them, which would take longer than the work on small ones. What

@@ -7,6 +7,8 @@ from typing import Any
 
 from bayes_feasible._display import visible, visible_json
 
+LONGEST = 1000  # characters of a message
+
 
 class Unwritten(Exception):
     """The standard output takes no more, although the command did what it was asked."""
@@ -30,6 +32,8 @@ def show_file(text: str) -> None:
 def complain(command: str, message: Any) -> None:
     """Print a line on the standard error."""
     line = visible(" ".join(str(message).splitlines()))
+    if len(line) > LONGEST:  # it quotes a file that holds anything
+        line = f"{line[:LONGEST]} ..."
     print(f"bayes-feasible {command}: {line}", file=sys.stderr)
 
 

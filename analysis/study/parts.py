@@ -122,4 +122,6 @@ def read_part(store: Store, part: Part, wanted: Specification) -> list[Replicate
         arrays = [file[name][()] for name in Replicate._fields]
         if [a.shape for a in arrays] != [size, size, (*size, len(wanted.instance.problem.arms))]:
             raise ValueError(f"expected {size[0]} replicates at {size[1]} checkpoints")
+        if [a.dtype.kind for a in arrays] != ["i", "f", "i"] or not np.all(arrays[1] <= 0):
+            raise ValueError("expected counts, and logarithms of probabilities")
     return [Replicate(*each) for each in zip(*arrays, strict=True)]

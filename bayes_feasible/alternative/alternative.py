@@ -145,6 +145,7 @@ class Alternative:
         import xarray as xr
 
         problem = self.problem
+        problem.require_textbook("nearest")
         reward, cost = read_parameters(problem, theta_reward, theta_cost, single=True)
         if not self.events.possible.size:
             raise self._empty()

@@ -61,18 +61,18 @@ def measure(
 ) -> Measured:
     """Log-probability of the union."""
     every, errors, k_hat = event_tails(events, blocks)
-    kept = _kept(every)
-    if kept.size == 0:
+    likely = kept(every)
+    if likely.size == 0:
         return Measured(-np.inf, 0.0, every, k_hat, 1.0)
-    total = float(np.logaddexp.reduce(every[kept]))
-    share = np.exp(every[kept] - total)
-    error = float(np.hypot.reduce(share * errors[kept]))
-    if kept.size == 1:
+    total = float(np.logaddexp.reduce(every[likely]))
+    share = np.exp(every[likely] - total)
+    error = float(np.hypot.reduce(share * errors[likely]))
+    if likely.size == 1:
         return Measured(total, error, every, k_hat, 1.0)
-    own = spread_over_events(rng, every[kept], draws)
-    drawn, log_weight = _draw_given(events.take(kept), blocks, rng, own)
+    own = spread_over_events(rng, every[likely], draws)
+    drawn, log_weight = _draw_given(events.take(likely), blocks, rng, own)
     weight = np.exp(log_weight)
-    each = weight / _overlaps(events.take(kept), drawn, own)
+    each = weight / _overlaps(events.take(likely), drawn, own)
     mean = float(each.mean())
     within = np.sum(np.diff(each) ** 2) / (2.0 * max(draws - 1, 1)) / draws
     if (np.diff(weight) == 0.0).all():  # draws that carry no weight share the sum exactly
@@ -92,16 +92,16 @@ def draw(
     Exact where every block is; otherwise resampled from weighted ones.
     """
     every, _, k_hat = event_tails(events, blocks)
-    kept = _kept(every)
-    if kept.size == 0:
+    likely = kept(every)
+    if likely.size == 0:
         return None
-    some = events.take(kept)
-    chance = np.exp(every[kept] - every[kept].max())
+    some = events.take(likely)
+    chance = np.exp(every[likely] - every[likely].max())
     exact = all(block.exact for block in blocks)
     wanted = size if exact else max(POOL * size, LEAST_POOL)
     theta, own, log_weight, found = [], [], [], 0
     while found < wanted:
-        proposed = np.sort(rng.choice(kept.size, size=2 * wanted, p=chance / chance.sum()))
+        proposed = np.sort(rng.choice(likely.size, size=2 * wanted, p=chance / chance.sum()))
         drawn, weight = _draw_given(some, blocks, rng, proposed)
         chosen = rng.random(proposed.size) * _overlaps(some, drawn, proposed) < 1.0
         theta.append(drawn[chosen])
@@ -109,7 +109,7 @@ def draw(
         log_weight.append(weight[chosen])
         found += int(chosen.sum())
     order = rng.permutation(found)[:wanted]  # proposals came sorted by event
-    parameters, labels = np.concatenate(theta)[order], kept[np.concatenate(own)[order]]
+    parameters, labels = np.concatenate(theta)[order], likely[np.concatenate(own)[order]]
     if exact:
         return Drawn(parameters, labels, -np.inf, 1.0)
     return resample(rng, parameters, labels, np.concatenate(log_weight)[order], size, k_hat)
@@ -142,7 +142,8 @@ def resample(
     return Drawn(theta[chosen], events[chosen], k_hat, efficiency)
 
 
-def _kept(log_probabilities: Array) -> NDArray[np.int64]:
+def kept(log_probabilities: Array) -> NDArray[np.int64]:
+    """The events, less those too improbable beside the likeliest."""
     top = log_probabilities.max(initial=-np.inf)
     return np.flatnonzero((log_probabilities > -np.inf) & (log_probabilities >= top - PRUNE))
 

@@ -50,7 +50,6 @@ DRAWS = 2**14  # for the part of a union's probability that has no closed form
 PAIRS = 2500  # pairs of events whose overlap is integrated exactly
 CHUNK = 2**17  # draws between two looks at whether to stop
 _draw, _move = AtOnce(draw_union), AtOnce(to_parameters)
-PRUNE = 60.0  # an event e^-60 as probable as another cannot be seen in double precision
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,7 @@ class Union:
             _, parts = self._within_balls(posterior, scale)
             result = bounded.bounded_log_probability(*parts, rng, draws)
             return LogProbability(*result, self.events.names, every)
-        kept = _kept(every)
+        kept = general.kept(every)
         if kept.size == 0:
             return LogProbability(-np.inf, 0.0, -np.inf, -np.inf, self.events.names, every)
         result = _measure(normals[kept], offsets[kept], every[kept], rng, draws)
@@ -208,7 +207,7 @@ class Union:
         """Draws of the blocks that bind, their events, and a basis of what they decide."""
         normals, offsets = self._whiten(posterior, scale)
         every = _event_log_probabilities(offsets)
-        kept = _kept(every)
+        kept = general.kept(every)
         if kept.size == 0:
             return None
         cumulative = np.cumsum(np.exp(every[kept] - every[kept].max()))
@@ -302,12 +301,6 @@ def _event_log_probabilities(offsets: Array) -> Array:
     return log_ndtr(-offsets).sum(axis=1)
 
 
-def _kept(log_probabilities: Array) -> NDArray[np.int64]:
-    """The events, less those too improbable beside the likeliest."""
-    top = log_probabilities.max(initial=-np.inf)
-    return np.flatnonzero((log_probabilities > -np.inf) & (log_probabilities >= top - PRUNE))
-
-
 def _measure(
     normals: Array, offsets: Array, log_probability: Array, rng: np.random.Generator, draws: int
 ) -> tuple[float, float, float, float]:
@@ -350,7 +343,7 @@ def _log_pairs(normals: Array, offsets: Array, total: float) -> float:
     first, second = _pairs(len(offsets))
     one, other = offsets[first], offsets[second]
     ceiling = log_ndtr(-np.maximum(one, other)).sum(axis=1)
-    matter = np.flatnonzero(ceiling > total - PRUNE)
+    matter = np.flatnonzero(ceiling > total - general.PRUNE)
     if matter.size == 0:
         return -np.inf
     correlation = np.einsum("pbi,pbi->pb", normals[first[matter]], normals[second[matter]])

@@ -39,8 +39,34 @@ class AtOnce:
         """Call it; `steps` is how many elementary ones that takes, roughly."""
         if steps > SHORT or self.spent > PATIENCE or self.compiled.signatures:
             return self.compiled(*arguments)
-        start = time.perf_counter()
-        with np.errstate(all="ignore"):
-            result = interpreted(self.compiled)(*arguments)
-        self.spent += time.perf_counter() - start
-        return result
+        start, before = time.perf_counter(), _snapshot(arguments)
+        try:
+            with np.errstate(all="ignore"):
+                return interpreted(self.compiled)(*arguments)
+        except (ArithmeticError, ValueError):  # compiled, that is an infinity, or NaN
+            _restore(arguments, before)
+            return self.compiled(*arguments)
+        finally:
+            self.spent += time.perf_counter() - start
+
+
+at_once = cache(AtOnce)  # one for each compiled function
+
+
+def _snapshot(value: Any) -> Any:
+    """What a call may change in its arguments."""
+    if isinstance(value, tuple):
+        return tuple(map(_snapshot, value))
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return value.bit_generator.state if isinstance(value, np.random.Generator) else None
+
+
+def _restore(value: Any, before: Any) -> None:
+    if isinstance(value, tuple):
+        for one, old in zip(value, before, strict=True):
+            _restore(one, old)
+    elif isinstance(value, np.ndarray) and value.flags.writeable:
+        value[...] = before
+    elif isinstance(value, np.random.Generator):
+        value.bit_generator.state = before

@@ -1,5 +1,6 @@
 """What pulls add up to: all that a posterior needs of them."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -143,9 +144,7 @@ class Sums:
         arms, rewards, costs = _check.pulls(problem, arm, reward, cost, names, missing=True)
         number = _check_counts(count, arms.size).astype(float)
         shown = np.column_stack([rewards, costs])
-        labels = [names[1], *(f"{names[2]} {name}" for name in problem.coords["constraint"])]
-        for b, outcome in enumerate(problem.outcomes):
-            outcome.check(labels[b], shown[:, b], number)
+        labels = check_outcomes(problem, shown, number, names)
         within = self._within(shown, number, sd, labels)
         size = len(self.counts)
         there = ~np.isnan(shown)
@@ -233,6 +232,16 @@ class Sums:
         other.missing[:] = self.missing
         other.squares[:] = self.squares
         return other
+
+
+def check_outcomes(
+    problem: Problem, shown: Array, number: Any, names: Sequence[str] = ("arm", "reward", "cost")
+) -> list[str]:
+    """Refuse what no outcomes add up to; the names of the outcomes."""
+    labels = [names[1], *(f"{names[2]} {name}" for name in problem.coords["constraint"])]
+    for label, outcome, column in zip(labels, problem.outcomes, shown.T, strict=True):
+        outcome.check(label, column, number)
+    return labels
 
 
 def _check_counts(value: Any, rows: int) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bayes_feasible._check import Array
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import FILMS
-from bayes_feasible.simulation.world import Environment, gaussian_world
+from bayes_feasible.simulation.world import Environment, world_of
 
 LEVELS = tuple(half / 2 for half in range(1, 11))  # 0.5, 1.0, ..., 5.0
 
@@ -36,7 +36,7 @@ class ResampledRatings(Environment):
     ) -> None:
         number = len(instance.problem.arms)
         table, entries = rating_tables()
-        world = gaussian_world(instance)._replace(
+        world = world_of(instance)._replace(
             costs=film_scores()[:number, np.newaxis].copy(),
             table=table[:number],
             entries=entries[:number],

@@ -198,7 +198,7 @@ def watch(study: Experiment, which: int, first: int, number: int) -> xr.Dataset:
             rule, world = maker(instance, seed=own), study.environment(instance, rewards, costs)
             for t, rounds in enumerate(np.diff(times, prepend=0).tolist()):
                 world.play(rule, rounds)
-                by_mean[r, i, t] = mean_best(rule._state.candidate_means, rule._geometry.thresholds)
+                by_mean[r, i, t] = mean_best(rule._state.candidate_means, rule._geometry.limits)
                 with undisturbed():
                     choices[r, i, t] = drawn_answers(
                         rule._geometry, rule._state, rule._work, rule._recommend_rng, DRAWS

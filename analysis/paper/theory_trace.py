@@ -21,10 +21,11 @@ from bayes_feasible.analysis.paper.theory_rate import parameters
 from bayes_feasible.instance import Instance
 from bayes_feasible.rules.blfaips import BLFAIPS, drawn_loss
 from bayes_feasible.rules.draws import draw_alternative
-from bayes_feasible.rules.engine import NOBODY, inner, leader_or_random, learn, pick
+from bayes_feasible.rules.engine import NOBODY, leader_or_random, learn, pick
 from bayes_feasible.rules.hedge import learn_loss
+from bayes_feasible.rules.triangle import inner
 from bayes_feasible.simulation import streams
-from bayes_feasible.simulation.world import draw_outcomes, gaussian_world
+from bayes_feasible.simulation.world import draw_outcomes, world_of
 
 # Sums over rounds, by arm: what the draw of the rule would gain, what a draw gains on average,
 # the same about the truth instead of the posterior mean, and given that the true best is not best.
@@ -65,7 +66,7 @@ def _watch(options, learner, geo, state, work, rng, world, reward_rng, cost_rng,
     for t in range(times[-1]):
         state.clock[0] += 1
         explore = float(state.clock[0]) ** -options.exploration
-        leader = leader_or_random(state.candidate_means, geo.thresholds, rng)
+        leader = leader_or_random(state.candidate_means, geo.limits, rng)
         gains[:] = 0.0
         about[:] = 0.0
         if draws > 0:
@@ -82,7 +83,7 @@ def _watch(options, learner, geo, state, work, rng, world, reward_rng, cost_rng,
         mean, square = 0.0, 0.0
         work.loss[:] = 0.0
         if event != NOBODY:
-            drawn_loss(geo.arms, work.draw, work.loss)
+            drawn_loss(geo.arms, state.info, work.draw, work.loss)
         for x in range(arms):
             own[x] = learner.weights[x]
             mixed[x] = (1.0 - explore) * own[x] + explore * geo.design[x]
@@ -143,7 +144,7 @@ def watch(
     play: Callable[..., None] = _watch
     play(
         rule._options, rule._memory, geo, rule._state, rule._work, rule._rng,
-        gaussian_world(instance),
+        world_of(instance),
         *map(np.random.default_rng, (noise, costs, extra)), instance.best,
         np.ascontiguousarray(truth), draws, times, pulled, shown, by_arm, scalars,
     )  # fmt: skip

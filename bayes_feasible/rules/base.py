@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_feasible import _check
+from bayes_feasible._at_once import at_once
 from bayes_feasible._check import Array
 from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.compiled import announce
@@ -30,8 +31,11 @@ from bayes_feasible.recommendation import METHODS, Recommendation, most_probable
 from bayes_feasible.rules import RULES, engine
 from bayes_feasible.rules.draws import recommend_drawn
 from bayes_feasible.rules.hedge import Learner
+from bayes_feasible.sums import check_outcomes
 
-KEPT = ("lower", "means", "candidate_means", "variances")  # of a state: follow from the rest
+KEPT = (
+    "lower", "means", "candidate_means", "variances", "noise", "freedom", "info",
+)  # fmt: skip  # of a state: follow from the rest
 ROUNDING = 1e-3  # of them, at the very most: beyond it they were not computed from the rest
 COMPILATION = 15  # seconds that the rounds of a rule usually take to compile
 LONGEST = 1e60  # arm or candidate: the fourth power of its length, summed over rounds, is a number
@@ -77,14 +81,10 @@ class Rule(ABC):
     def __init__(
         self, problem: Problem | Instance, seed: Any = 0, *, recommendation: str = "mean"
     ) -> None:
-        if not isinstance(problem, Problem | Instance):
-            raise ValueError(
-                f"problem: expected a Problem or an Instance, got {type(problem).__name__}"
-            )
+        _check.kind("problem", problem, Problem, Instance)
         if recommendation not in METHODS:
             raise ValueError(f"recommendation: expected one of {METHODS}, got {recommendation!r}")
         self.problem = problem.problem if isinstance(problem, Instance) else problem
-        self.problem.require_textbook(type(self).__name__)
         self.recommendation = recommendation
         sequence = _check.seed_sequence(seed)
         self._rng, self._recommend_rng = map(np.random.default_rng, sequence.spawn(2))
@@ -128,22 +128,24 @@ class Rule(ABC):
 
     def _next(self) -> int:
         self._plan()
-        step = type(self)._ask
-        with announce_first(step, self), undisturbed():
+        step = at_once(type(self)._ask)
+        with announce_first(step.compiled, self), undisturbed():
             arm = step(
-                self._options, self._memory, self._geometry, self._state, self._work, self._rng
-            )
+                self._effort, self._options, self._memory, self._geometry, self._state,
+                self._work, self._rng,
+            )  # fmt: skip
         return int(arm)
 
-    def tell(self, arm: Any, reward: Any, cost: Any = None) -> None:
+    def tell(
+        self, arm: Any, reward: Any, cost: Any = None, count: Any = 1, *, sd: Any = None
+    ) -> None:
         """Take in what pulls showed: late, in any order, whether asked for or not.
 
         Parameters
         ----------
-        arm : index or name of an arm, or a vector of them
-        reward : number, or a vector
-        cost : one number for each constraint, or a table (pull, constraint)
-            In the order of the constraints, or by their names (dict, Series, DataFrame).
+        arm, reward, cost, count, sd
+            As in `Posterior.update`: one pull, or many; NaN where an outcome was not seen (yet);
+            sums of `count` pulls.
 
         Examples
         --------
@@ -154,20 +156,63 @@ class Rule(ABC):
         >>> rule.posterior.pulls
         3
         """
-        self._learn(*_check.pulls(self.problem, arm, reward, cost))
+        if sd is not None or np.ndim(count) or count != 1:
+            self._add(arm, reward, cost, count, sd)
+            return
+        arms, rewards, costs = _check.pulls(self.problem, arm, reward, cost, missing=True)
+        check_outcomes(self.problem, np.column_stack([rewards, costs]), 1)
+        self._learn(arms, rewards, costs)
 
     def _learn(self, arms: NDArray[np.int64], rewards: Array, costs: Array) -> None:
+        if np.isnan(rewards).any() or np.isnan(costs).any():
+            self._take_apart()
+        step, effort = at_once(engine.learn), self._effort
         for i in range(arms.size):
-            engine.learn(self._geometry, self._state, self._work, arms[i], rewards[i], costs[i])
+            step(effort, self._geometry, self._state, self._work, arms[i], rewards[i], costs[i])
 
-    def replay(self, steps: Iterable[int | tuple[Any, Any, Any]]) -> list[NDArray[np.int64]]:
+    def _add(self, arm: Any, reward: Any, cost: Any, count: Any, sd: Any) -> None:
+        """Take in sums of many pulls, or what pulls show late."""
+        known = self.posterior
+        known.update(arm, reward, cost, count, sd=sd)
+        state = self._state
+        state.pulls[:] += known.counts - state.counts
+        state.clock[1] = state.pulls.sum()
+        state.counts[:], state.missing[:], state.squares[:] = (
+            known.counts, known.missing, known.squares
+        )  # fmt: skip
+        state.sums[:] = np.column_stack([known.reward_sums, known.cost_sums])
+        if known.missing.any():
+            self._take_apart()
+        self._refresh()
+
+    def _take_apart(self) -> None:
+        """Give every block a precision of its own: not every pull shows all outcomes."""
+        if self._geometry.place.size == 1 or self._geometry.place.any():
+            return
+        shared, self._geometry = self._state, engine.geometry(self.problem, apart=True)
+        fresh = engine.initial_state(self.problem, self._geometry)
+        self._state = shared._replace(**{name: getattr(fresh, name) for name in KEPT})
+        self._work = engine.scratch(self._geometry)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        at_once(engine.refresh)(self._effort, self._geometry, self._state, self._work)
+
+    @property
+    def _effort(self) -> int:
+        """Elementary steps of a round, roughly."""
+        geometry = self._geometry
+        return geometry.noise.size * geometry.arms.shape[1] * geometry.candidates.size
+
+    def replay(self, steps: Iterable[int | tuple[Any, ...]]) -> list[NDArray[np.int64]]:
         """Take recorded steps again, without the checks that they passed when they were recorded.
 
         Parameters
         ----------
         steps : iterable
             In their order: for an `ask` the number of arms that were asked for; for a `tell` the
-            arms' indices, the rewards, and the costs (pull, constraint).
+            arms' indices, the rewards, and the costs (pull, constraint); where they are sums,
+            the counts too, and the standard deviations (pull, 1 + constraint) or None.
 
         Returns
         -------
@@ -186,9 +231,15 @@ class Rule(ABC):
             if isinstance(step, int):
                 asked.append(np.array([self._next() for _ in range(step)]))
                 continue
-            arms, rewards, costs = step
+            arms, rewards, costs, *summed = step
             table = np.array(costs, dtype=float).reshape(len(arms), constraints)
-            self._learn(np.array(arms, dtype=np.int64), np.array(rewards, dtype=float), table)
+            rewards = np.array(rewards, dtype=float)
+            if summed:
+                counts, sds = summed
+                sds = None if sds is None else np.array(sds, dtype=float)
+                self._add(arms, rewards, table, counts, sds)
+            else:
+                self._learn(np.array(arms, dtype=np.int64), rewards, table)
         return asked
 
     @property
@@ -198,6 +249,7 @@ class Rule(ABC):
         posterior.counts[:] = self._state.counts
         posterior.reward_sums[:] = self._state.sums[:, 0]
         posterior.cost_sums[:] = self._state.sums[:, 1:]
+        posterior.missing[:], posterior.squares[:] = self._state.missing, self._state.squares
         return posterior
 
     @property
@@ -224,11 +276,12 @@ class Rule(ABC):
     def _choice(self) -> int:
         """Index of the candidate to recommend, -1 for none."""
         if self.recommendation == "mean":
-            return int(engine.mean_best(self._state.candidate_means, self._geometry.thresholds))
+            means = self._state.candidate_means
+            return int(at_once(engine.mean_best)(means.size, means, self._geometry.limits))
         if self.recommendation == "draw":
             with undisturbed():
-                drawn = recommend_drawn(
-                    self._geometry, self._state, self._work, self._recommend_rng
+                drawn = at_once(recommend_drawn)(
+                    self._effort, self._geometry, self._state, self._work, self._recommend_rng
                 )
             return int(drawn)
         choice = most_probable(self.posterior, self._recommend_rng)
@@ -344,6 +397,8 @@ def rule_from_document(document: dict[str, Any]) -> Rule:
         (rule._rng, rule._recommend_rng), document["generators"], strict=True
     ):
         generator.bit_generator.state = state
+    if np.any(document["state"]["missing"]):
+        rule._take_apart()
     for name, array in rule._arrays().items():
         _fill(name, array, document["state"][name])
     _check_state(rule)
@@ -380,14 +435,20 @@ def check_learner(learner: Learner) -> None:
 def _check_state(rule: Rule) -> None:
     """Refuse a state that no pulls could have led to."""
     state = rule._state
-    for name in ("counts", "clock", "variances"):
+    for name in ("counts", "missing", "squares", "clock", "variances"):
         if (least := getattr(state, name).min()) < 0:
             raise ValueError(f"{name}: expected no negative number, got {least}")
     if np.any(state.pulls < state.counts):
         raise ValueError("pulls: expected at least as many as counts")
+    if np.any(state.missing > state.counts[:, np.newaxis]):
+        raise ValueError("missing: expected at most as many as counts")
     if state.clock[1] != state.pulls.sum():
         raise ValueError(f"clock: expected {state.pulls.sum()} pulls, got {state.clock[1]}")
-    Posterior.from_sums(rule.problem, state.counts, state.sums[:, 0], state.sums[:, 1:])
+    seen = state.counts[:, np.newaxis] - state.missing
+    if np.any((seen == 0) & (state.sums != 0)):
+        raise ValueError("counts: an arm with a sum that is not 0 was never pulled")
+    for outcome, sums, number in zip(rule.problem.outcomes, state.sums.T, seen.T, strict=True):
+        outcome.check("sums", sums, number)
     _check_kept(rule)
 
 
@@ -395,18 +456,24 @@ def _check_kept(rule: Rule) -> None:
     """Refuse what is kept for speed where it does not follow from the counts and sums."""
     state, geometry = rule._state, rule._geometry
     fresh = state._replace(**{name: getattr(state, name).copy() for name in KEPT})
-    engine.refresh(geometry, fresh, rule._work)
+    at_once(engine.refresh)(rule._effort, geometry, fresh, rule._work)
     root, found = np.sqrt(fresh.variances), np.sqrt(state.variances)
-    spread = geometry.noise[:, np.newaxis] * root
+    shape = (-1, len(geometry.candidates))
+    spread = fresh.noise[:, np.newaxis] * root.reshape(shape)[geometry.place]
     of_mean, of_root = _rounding(rule)
     allowed = ROUNDING * (spread + np.abs(fresh.candidate_means)) + of_mean
-    seen = state.means @ geometry.candidates.T
+    vectors = geometry.vectors.reshape(*shape, geometry.arms.shape[1])[geometry.place]
+    seen = np.einsum("bzr,br->bz", vectors, state.means)
     size = np.linalg.norm(fresh.lower, axis=1, keepdims=True)
+    allowed_root = ROUNDING * root + np.tile(of_root, len(vectors))[: root.size]
     off = {
         "candidate_means": np.abs(state.candidate_means - fresh.candidate_means) > allowed,
         "means": np.abs(seen - fresh.candidate_means) > allowed,
-        "variances": np.abs(found - root) > ROUNDING * root + of_root,
+        "variances": np.abs(found - root) > allowed_root,
         "lower": np.abs(state.lower - fresh.lower) > ROUNDING * size,
+        "noise": np.abs(state.noise - fresh.noise) > ROUNDING * fresh.noise,
+        "freedom": state.freedom != fresh.freedom,
+        "info": np.abs(state.info - fresh.info) > ROUNDING * fresh.info,
     }
     for name, wrong in off.items():
         if wrong.any():

@@ -49,7 +49,7 @@ def choose(options, memory, geo, state, work, rng):
     state.clock[0] += 1
     rounds = float(state.clock[0])
     explore = rounds**-options.exploration
-    leader = leader_or_random(state.candidate_means, geo.thresholds, rng)
+    leader = leader_or_random(state.candidate_means, geo.limits, rng)
     bound_events(geo, state, work, leader, 1.0)
     event = nearest_event(work.bounds)
     arm = track(memory.lag, memory.weights, geo.design, explore)

@@ -23,8 +23,9 @@ from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
 from bayes_feasible.rules.base import Rule, check_learner
 from bayes_feasible.rules.draws import draw_alternative
-from bayes_feasible.rules.engine import NOBODY, inner, leader_or_random, pick
+from bayes_feasible.rules.engine import NOBODY, leader_or_random, pick
 from bayes_feasible.rules.hedge import learn_loss, start_learner
+from bayes_feasible.rules.triangle import inner
 from bayes_feasible.simulation.world import pull
 
 LARGEST_LOSS = 1e250  # of a round, so that sums over rounds are numbers
@@ -38,22 +39,22 @@ class Options(NamedTuple):
 
 
 @njit(**BORROWER, forceinline=True)
-def drawn_loss(arms, draw, loss):
-    """Loss of each arm against the parameters drawn: `-Σ_b <x, draw_b>²`."""
+def drawn_loss(arms, info, draw, loss):
+    """Loss of each arm against the parameters drawn: `-Σ_b info_b <x, draw_b>²`."""
     for arm in range(len(arms)):
         loss[arm] = 0.0
         for b in range(len(draw)):
-            loss[arm] -= inner(arms, arm, draw, b) ** 2
+            loss[arm] -= info[b, arm] * inner(arms, arm, draw, b) ** 2
 
 
 @njit(**BORROWER, forceinline=True)
 def play_game(scale, explore, rate, learner, geo, state, work, rng):
     """A draw from the alternative set against the max-learner's weights."""
-    leader = leader_or_random(state.candidate_means, geo.thresholds, rng)
+    leader = leader_or_random(state.candidate_means, geo.limits, rng)
     event = draw_alternative(geo, state, work, rng, leader, scale)
     arm = pick(geo.design if rng.random() < explore else learner.weights, 1.0, rng)
     if event != NOBODY:
-        drawn_loss(geo.arms, work.draw, work.loss)
+        drawn_loss(geo.arms, state.info, work.draw, work.loss)
         learn_loss(rate, learner, work.loss)
     return arm
 

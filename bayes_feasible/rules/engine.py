@@ -1,15 +1,17 @@
 r"""The posterior inside the compiled loop: a round costs the same, however many there were.
 
 The learner's view of a problem is a `Geometry`, what it knows is a `State`, both plain arrays.
-The state keeps the triangle :math:`L` of :math:`V = I + \sum x x^\top = L L^\top`, the posterior
-means, and for each candidate its posterior mean reward and costs and :math:`z^\top V^{-1} z`.
-A pull updates all of them in :math:`O(r^2 + |Z| r)`; every `REFRESH` pulls they are computed
-afresh from the counts and sums, so that rounding never adds up.
-
 Blocks: 0 is the reward, then the constraints with a finite threshold. A constraint that never
 binds takes no part, and so changes nothing.
 
-Small functions are forced inline: handing over the arrays costs more than what is done with them.
+For each block the state keeps the posterior mean (or mode) and the triangle :math:`L` of the
+posterior precision :math:`V = L L^\top` in units of the noise, and for each candidate its
+posterior mean and :math:`z^\top V^{-1} z`. In the paper's model
+:math:`V = I + \sum x x^\top` serves all blocks; elsewhere every block has a place of its own. A
+pull of a Gaussian outcome updates all of them in :math:`O(r^2 + |Z| r)`, and every `REFRESH` pulls
+they are computed afresh from the counts and sums, so that rounding never adds up. Where the noise
+is learnt, :math:`V` is in units of the noise as it is thought to be, and the posterior is
+Student's. For 0/1 and counts the mode is found anew each time, and :math:`V` is its curvature.
 """
 
 import math
@@ -20,15 +22,25 @@ from numba import njit
 from numpy.typing import NDArray
 
 from bayes_feasible._check import Array
-from bayes_feasible._draws import block_noise
 from bayes_feasible.compiled import BORROWER, BORROWING_DOOR
+from bayes_feasible.outcomes import Gaussian, Outcome
 from bayes_feasible.problem import Problem
+from bayes_feasible.rules.mode import BERNOULLI, KNOWN, LEARNT, POISSON, climb
+from bayes_feasible.rules.triangle import (
+    HALF,
+    SOLVED,
+    VECTOR,
+    forward,
+    inner,
+    prior_times,
+    solve,
+    update_triangle,
+)
 
 REFRESH = 4096
 NOBODY = -1
 # Python's own integers would be literals to the compiler: a version of each function for each.
 REWARD = np.int64(0)  # the first block
-VECTOR, HALF, SOLVED, LEADER = np.arange(4)  # rows of `Work.spare`
 
 
 class Geometry(NamedTuple):
@@ -37,11 +49,18 @@ class Geometry(NamedTuple):
     arms: Array  # (arm, rank)
     candidates: Array  # (candidate, rank)
     same: NDArray[np.int64]  # (candidate,): the first candidate with the same vector
-    thresholds: Array  # (constraint with a finite threshold,)
+    limits: Array  # (constraint with a finite threshold,), on the natural scale
     columns: NDArray[np.int64]  # (block,): column of the sums
-    noise: Array  # (block,)
     design: Array  # (arm,): G-optimal
     shared: int  # 1 where the candidates are the arms, 0 where they are not
+    kind: NDArray[np.int64]  # (block,): KNOWN, LEARNT, BERNOULLI or POISSON
+    place: NDArray[np.int64]  # (block,): which triangle; 0 for all in the paper's model
+    vectors: Array  # (place * candidate, rank): what is compared with 0 and with the limits
+    prior: Array  # (place * rank, rank): triangles of the prior precisions, in units of the noise
+    centre: Array  # (block, rank): prior means
+    noise: Array  # (block,): known, or its prior guess; 1 for 0/1 and counts
+    freedom: Array  # (block,): the prior's degrees of freedom, where noise is learnt; 0 elsewhere
+    learnt: NDArray[np.int64]  # (1 + constraint,): 1 where squares must be kept
 
 
 class State(NamedTuple):
@@ -53,10 +72,15 @@ class State(NamedTuple):
     pulls: NDArray[np.int64]  # (arm,): all pulls
     counts: NDArray[np.int64]  # (arm,): pulls since the last restart
     sums: Array  # (arm, 1 + constraint)
-    lower: Array  # (rank, rank): L, its diagonal inverted, which spares the divisions
+    missing: NDArray[np.int64]  # (arm, 1 + constraint): pulls that did not show it
+    squares: Array  # (arm, 1 + constraint): about each arm's mean, where noise is learnt
+    lower: Array  # (place * rank, rank): L, its diagonal inverted, which spares the divisions
     means: Array  # (block, rank)
-    candidate_means: Array  # (block, candidate)
-    variances: Array  # (candidate,)
+    candidate_means: Array  # (block, candidate): of `vectors`
+    variances: Array  # (place * candidate,)
+    noise: Array  # (block,): known, or as it is thought to be
+    freedom: Array  # (block,): degrees of freedom of Student's t; 0 for a Gaussian
+    info: Array  # (block, arm): what a pull adds to V along the arm: 1, or the variance
     clock: NDArray[np.int64]  # (2,): rounds asked, pulls learnt
 
 
@@ -73,41 +97,96 @@ class Work(NamedTuple):
     distance: Array  # (candidate,): variance of the difference to the leader
 
 
-def geometry(problem: Problem) -> Geometry:
-    """The arrays of a problem."""
-    binding = np.flatnonzero(np.isfinite(problem.thresholds))
+KINDS = {"gaussian": KNOWN, "bernoulli": BERNOULLI, "poisson": POISSON}
+
+
+def _is_learnt(outcome: Outcome) -> bool:
+    return isinstance(outcome, Gaussian) and outcome.learnt
+
+
+def geometry(problem: Problem, *, apart: bool = False) -> Geometry:
+    """The arrays of a problem; with a place for every block where one V cannot serve all."""
+    binding = np.flatnonzero(np.isfinite(problem.limits))
     columns = np.concatenate([[0], 1 + binding]).astype(np.int64)
     _, first, inverse = np.unique(
         problem.candidates, axis=0, return_index=True, return_inverse=True
     )
-    arms = np.ascontiguousarray(problem.arms @ problem.basis)
-    candidates = np.ascontiguousarray(problem.candidates @ problem.basis)
+    basis, rank = problem.basis, problem.rank
+    arms = np.ascontiguousarray(problem.arms @ basis)
+    candidates = np.ascontiguousarray(problem.candidates @ basis)
+    outcomes = [problem.outcomes[column] for column in columns]
+    learnt = np.array([_is_learnt(one) for one in problem.outcomes])
+    place, vectors, prior = np.zeros(columns.size, dtype=np.int64), candidates, np.eye(rank)
+    noise, freedom = np.ones(columns.size), np.zeros(columns.size)
+    centre = np.zeros((columns.size, rank))
+    for b, one in enumerate(outcomes):
+        if isinstance(one, Gaussian):
+            shape, scale = one.noise_prior
+            noise[b] = np.sqrt(scale / shape) if one.noise is None else one.noise
+            freedom[b] = 2 * shape if one.noise is None else 0.0
+    if apart or not problem.textbook:
+        place = np.arange(columns.size)
+        compared = [candidates, *(problem.cost_vectors[:, j] @ basis for j in binding)]
+        vectors = np.ascontiguousarray(np.vstack(compared))
+        centre = np.array([problem.priors[column][0] @ basis for column in columns])
+        prior = np.vstack([
+            _prior_triangle(basis.T @ problem.priors[column][1] @ basis / noise[b] ** 2)
+            for b, column in enumerate(columns)
+        ])  # fmt: skip
+    kind = [LEARNT if _is_learnt(one) else KINDS[one.kind] for one in outcomes]
     return Geometry(
-        arms,
-        candidates,
-        first[inverse.ravel()].astype(np.int64),
-        problem.thresholds[binding].copy(),
-        columns,
-        block_noise(problem)[columns],
-        problem.design,
-        int(problem.candidates is problem.arms),
+        arms=arms,
+        candidates=candidates,
+        same=first[inverse.ravel()].astype(np.int64),
+        limits=problem.limits[binding].copy(),
+        columns=columns,
+        design=problem.design,
+        shared=int(problem.candidates is problem.arms),
+        kind=np.array(kind, dtype=np.int64),
+        place=place.astype(np.int64),
+        vectors=vectors,
+        prior=prior,
+        centre=centre,
+        noise=noise,
+        freedom=freedom,
+        learnt=learnt.astype(np.int64),
     )
+
+
+def _prior_triangle(covariance: Array) -> Array:
+    """The triangle of a prior precision, its diagonal inverted."""
+    root = np.linalg.inv(np.linalg.cholesky(covariance))
+    lower = np.linalg.qr(root, mode="r").T
+    lower = lower * np.sign(np.diag(lower))
+    np.fill_diagonal(lower, 1.0 / np.diag(lower))
+    return np.ascontiguousarray(lower)
 
 
 def initial_state(problem: Problem, geometry: Geometry) -> State:
     """The state before the first pull."""
-    arms, rank = geometry.arms.shape
+    arms = len(geometry.arms)
     blocks, candidates = geometry.noise.size, len(geometry.candidates)
-    return State(
+    table = (arms, 1 + problem.thresholds.size)
+    state = State(
         pulls=np.zeros(arms, dtype=np.int64),
         counts=np.zeros(arms, dtype=np.int64),
-        sums=np.zeros((arms, 1 + problem.thresholds.size)),
-        lower=np.eye(rank),
-        means=np.zeros((blocks, rank)),
+        sums=np.zeros(table),
+        missing=np.zeros(table, dtype=np.int64),
+        squares=np.zeros(table),
+        lower=geometry.prior.copy(),
+        means=geometry.centre.copy(),
         candidate_means=np.zeros((blocks, candidates)),
-        variances=np.sum(geometry.candidates**2, axis=1),
+        variances=np.zeros(len(geometry.vectors)),
+        noise=geometry.noise.copy(),
+        freedom=geometry.freedom.copy(),
+        info=np.ones((blocks, arms)),
         clock=np.zeros(2, dtype=np.int64),
     )
+    if problem.textbook and not geometry.place.any():
+        state.variances[:] = np.sum(geometry.candidates**2, axis=1)
+    else:
+        refresh(geometry, state, scratch(geometry))
+    return state
 
 
 def scratch(geometry: Geometry) -> Work:
@@ -127,140 +206,185 @@ def scratch(geometry: Geometry) -> Work:
 
 
 @njit(**BORROWER, forceinline=True)
-def forward(lower, vectors, row, result, to):
-    """`result[to] = L^-1 vectors[row]`, where `lower` is L with its diagonal inverted.
-
-    Rows are named by their index, here and below: a view of a row costs more than the work on it.
-    """
-    for i in range(len(lower)):
-        total = vectors[row, i]
-        for j in range(i):
-            total -= lower[i, j] * result[to, j]
-        result[to, i] = total * lower[i, i]
+def stop_of(geo, b):
+    """One after the last block that has the place of this one, which is the first that has it."""
+    return b + 1 if geo.place[geo.place.size - 1] > 0 else geo.place.size
 
 
 @njit(**BORROWER, forceinline=True)
-def backward(lower, vectors, row, result, to):
-    """`result[to] = L^-T vectors[row]`."""
-    for i in range(len(lower) - 1, -1, -1):
-        total = vectors[row, i]
-        for j in range(i + 1, len(lower)):
-            total -= lower[j, i] * result[to, j]
-        result[to, i] = total * lower[i, i]
-
-
-@njit(**BORROWER, forceinline=True)
-def inner(left, row, right, other):
-    """Inner product of two rows."""
-    total = 0.0
-    for i in range(left.shape[1]):
-        total += left[row, i] * right[other, i]
-    return total
-
-
-@njit(**BORROWER, forceinline=True)
-def solve(lower, vectors, row, spare, result, to):
-    """`result[to] = V^-1 v` for the row `v`; returns `v V^-1 v`. `spare[HALF]` is used."""
-    forward(lower, vectors, row, spare, HALF)
-    backward(lower, spare, HALF, result, to)
-    return inner(spare, HALF, spare, HALF)
-
-
-@njit(**BORROWER, forceinline=True)
-def update_triangle(lower, vectors, row):
-    """Turn the triangle of `V` into that of `V + v v^T` for the row `v`, which is used up.
-
-    What is left of `v` is taken from the triangle before the step: from the one after it, it would
-    be a small difference of large products where the arms are long.
-    """
-    for k in range(len(lower)):
-        sine = vectors[row, k] * lower[k, k]
-        cosine = math.sqrt(1.0 + sine * sine)
-        inverse = 1.0 / cosine
-        lower[k, k] *= inverse
-        for i in range(k + 1, len(lower)):
-            old = lower[i, k]
-            lower[i, k] = (old + sine * vectors[row, i]) * inverse
-            vectors[row, i] = (vectors[row, i] - sine * old) * inverse
+def seen_of(geo, state, arm, b):
+    """How many pulls of an arm showed a block."""
+    return state.counts[arm] - state.missing[arm, geo.columns[b]]
 
 
 @njit(**BORROWING_DOOR)
 def refresh(geo, state, work):
     """Compute everything that is kept from the counts and sums alone."""
+    b = 0
+    while b < geo.noise.size:
+        stop = stop_of(geo, b)
+        if geo.kind[b] >= BERNOULLI:
+            climb(geo, state, work, b)
+        else:
+            add_up(geo, state, work, b, stop)
+        measure(geo, state, work, b, stop)
+        b = stop
+
+
+@njit(**BORROWER)
+def add_up(geo, state, work, start, stop):
+    """The triangle, means and noise of Gaussian blocks that share a place, from the sums."""
     arms, rank = geo.arms.shape
-    spare = work.spare
+    spare, base = work.spare, geo.place[start] * rank
     for i in range(rank):
         for j in range(rank):
-            state.lower[i, j] = 1.0 if i == j else 0.0
+            state.lower[base + i, j] = geo.prior[base + i, j]
     for arm in range(arms):
-        if state.counts[arm] > 0:
-            root = math.sqrt(float(state.counts[arm]))
+        seen = seen_of(geo, state, arm, start)
+        if seen > 0:
+            root = math.sqrt(float(seen))
             for i in range(rank):
                 spare[VECTOR, i] = root * geo.arms[arm, i]
-            update_triangle(state.lower, spare, VECTOR)
-    for b in range(geo.noise.size):
+            update_triangle(state.lower, base, spare, VECTOR)
+    for b in range(start, stop):
         for i in range(rank):
             spare[VECTOR, i] = 0.0
-            for arm in range(arms):
-                spare[VECTOR, i] += state.sums[arm, geo.columns[b]] * geo.arms[arm, i]
-        solve(state.lower, spare, VECTOR, spare, state.means, b)
-    for z in range(len(geo.candidates)):
-        state.variances[z] = solve(state.lower, geo.candidates, z, spare, spare, SOLVED)
-        for b in range(geo.noise.size):
-            state.candidate_means[b, z] = inner(geo.candidates, z, state.means, b)
+        for arm in range(arms):
+            excess = state.sums[arm, geo.columns[b]]
+            excess -= seen_of(geo, state, arm, b) * inner(geo.arms, arm, geo.centre, b)
+            for i in range(rank):
+                spare[VECTOR, i] += excess * geo.arms[arm, i]
+        solve(state.lower, base, spare, VECTOR, spare, state.means, b)
+        for i in range(rank):
+            spare[VECTOR, i] = state.means[b, i]
+            state.means[b, i] += geo.centre[b, i]
+        if geo.kind[b] == LEARNT:
+            learn_noise(geo, state, work, b)
+
+
+@njit(**BORROWER, forceinline=True)
+def learn_noise(geo, state, work, b):
+    """Noise and degrees of freedom from the sums; `spare[VECTOR]` is the mean over the prior's."""
+    spare, base, column = work.spare, geo.place[b] * geo.arms.shape[1], geo.columns[b]
+    pulls = 0
+    square = prior_times(geo.prior, base, spare, VECTOR, spare, spare, SOLVED)
+    for arm in range(len(geo.arms)):
+        seen = seen_of(geo, state, arm, b)
+        if seen > 0:
+            off = state.sums[arm, column] / seen - inner(geo.arms, arm, state.means, b)
+            square += state.squares[arm, column] + seen * off * off
+            pulls += seen
+    state.freedom[b] = geo.freedom[b] + pulls
+    square += geo.freedom[b] * geo.noise[b] * geo.noise[b]
+    state.noise[b] = math.sqrt(square / state.freedom[b])
+
+
+@njit(**BORROWER, forceinline=True)
+def measure(geo, state, work, start, stop):
+    """What is kept of each candidate, for blocks that share a place."""
+    candidates, rank = geo.candidates.shape
+    base, first = geo.place[start] * rank, geo.place[start] * candidates
+    for z in range(candidates):
+        state.variances[first + z] = solve(
+            state.lower, base, geo.vectors, first + z, work.spare, work.spare, SOLVED
+        )
+        for b in range(start, stop):
+            state.candidate_means[b, z] = inner(geo.vectors, first + z, state.means, b)
 
 
 @njit(**BORROWING_DOOR)
 def learn(geo, state, work, arm, reward, costs):
-    """Take in one pull."""
-    rank, spare = geo.arms.shape[1], work.spare
+    """Take in one pull; what it did not show is NaN."""
+    for column in range(geo.learnt.size):
+        if geo.learnt[column] == 1:
+            keep_square(state, arm, column, reward if column == 0 else costs[column - 1])
     state.pulls[arm] += 1
     state.counts[arm] += 1
-    state.sums[arm, 0] += reward
+    add_to_sums(state, arm, 0, reward)
     for j in range(costs.size):
-        state.sums[arm, 1 + j] += costs[j]
+        add_to_sums(state, arm, 1 + j, costs[j])
     state.clock[1] += 1
     if state.clock[1] % REFRESH == 0:
         refresh(geo, state, work)
         return
-    square = solve(state.lower, geo.arms, arm, spare, spare, SOLVED)
-    for b in range(geo.noise.size):
+    b = 0
+    while b < geo.noise.size:
+        stop = stop_of(geo, b)
+        if not math.isnan(reward if b == 0 else costs[geo.columns[b] - 1]):
+            if geo.kind[b] >= BERNOULLI:
+                climb(geo, state, work, b)
+                measure(geo, state, work, b, stop)
+            else:
+                learn_blocks(geo, state, work, arm, reward, costs, b, stop)
+        b = stop
+
+
+@njit(**BORROWER, forceinline=True)
+def add_to_sums(state, arm, column, seen):
+    """Count what was seen, or that it was not."""
+    if math.isnan(seen):
+        state.missing[arm, column] += 1
+    else:
+        state.sums[arm, column] += seen
+
+
+@njit(**BORROWER, forceinline=True)
+def keep_square(state, arm, column, seen):
+    """Add to the squares about the arm's mean."""
+    before = state.counts[arm] - state.missing[arm, column]
+    if before > 0 and not math.isnan(seen):
+        off = seen - state.sums[arm, column] / before
+        state.squares[arm, column] += off * off * before / (before + 1)
+
+
+@njit(**BORROWER, forceinline=True)
+def learn_blocks(geo, state, work, arm, reward, costs, start, stop):
+    """Take in what one pull showed of Gaussian blocks that share a place."""
+    candidates, rank = geo.candidates.shape
+    base, first, spare = geo.place[start] * rank, geo.place[start] * candidates, work.spare
+    square = solve(state.lower, base, geo.arms, arm, spare, spare, SOLVED)
+    for b in range(start, stop):
         seen = reward if b == 0 else costs[geo.columns[b] - 1]
         work.surprise[b] = (seen - inner(geo.arms, arm, state.means, b)) / (1.0 + square)
         for i in range(rank):
             state.means[b, i] += spare[SOLVED, i] * work.surprise[b]
+        if geo.kind[b] == LEARNT:
+            total = state.freedom[b] * state.noise[b] * state.noise[b]
+            total += work.surprise[b] * work.surprise[b] * (1.0 + square)
+            state.freedom[b] += 1.0
+            state.noise[b] = math.sqrt(total / state.freedom[b])
     for i in range(rank):
         spare[VECTOR, i] = geo.arms[arm, i]
-    update_triangle(state.lower, spare, VECTOR)
-    for z in range(len(geo.candidates)):
-        along = inner(geo.candidates, z, spare, SOLVED)
-        for b in range(geo.noise.size):
+    update_triangle(state.lower, base, spare, VECTOR)
+    for z in range(candidates):
+        along = inner(geo.vectors, first + z, spare, SOLVED)
+        for b in range(start, stop):
             state.candidate_means[b, z] += along * work.surprise[b]
-        old = state.variances[z]
-        state.variances[z] = old - along * along / (1.0 + square)
-        if state.variances[z] < 0.5 * old:  # so much was learnt that the difference lost digits
-            forward(state.lower, geo.candidates, z, spare, HALF)
-            state.variances[z] = inner(spare, HALF, spare, HALF)
+        old = state.variances[first + z]
+        state.variances[first + z] = old - along * along / (1.0 + square)
+        if state.variances[first + z] < 0.5 * old:  # so much was learnt: the difference lost digits
+            forward(state.lower, base, geo.vectors, first + z, spare, HALF)
+            state.variances[first + z] = inner(spare, HALF, spare, HALF)
 
 
 @njit(**BORROWING_DOOR)
-def mean_best(candidate_means, thresholds):
+def mean_best(candidate_means, limits):
     """The candidate of highest mean reward among those that look feasible, or NOBODY."""
     best, value = NOBODY, -np.inf
     for z in range(candidate_means.shape[1]):
         if candidate_means[0, z] > value:
             feasible = True
-            for j in range(thresholds.size):
-                feasible &= candidate_means[1 + j, z] <= thresholds[j]
+            for j in range(limits.size):
+                feasible &= candidate_means[1 + j, z] <= limits[j]
             if feasible:
                 best, value = z, candidate_means[0, z]
     return best
 
 
 @njit(**BORROWER)
-def leader_or_random(candidate_means, thresholds, rng):
+def leader_or_random(candidate_means, limits, rng):
     """The empirical best feasible candidate; a random one if none looks feasible."""
-    leader = mean_best(candidate_means, thresholds)
+    leader = mean_best(candidate_means, limits)
     if leader == NOBODY:
         leader = int(rng.random() * candidate_means.shape[1])
     return leader

@@ -50,6 +50,8 @@ def restart(options, memory, geo, state, work):
         if options.restart == 2:
             state.counts[:] = 0
             state.sums[:] = 0.0
+            state.missing[:] = 0
+            state.squares[:] = 0.0
             refresh(geo, state, work)
 
 
@@ -137,7 +139,7 @@ class PEPS(BLFAIPS):
         )  # fmt: skip
 
     def _configure(self, problem: Problem | Instance) -> Any:
-        if self._geometry.thresholds.size:
+        if self._geometry.limits.size:
             raise ValueError(
                 "problem: PEPS knows no constraint; use BLFAIPS, which is its constrained form"
             )

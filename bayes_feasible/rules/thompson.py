@@ -23,10 +23,8 @@ from bayes_feasible.simulation.world import pull
 def choose(options, memory, geo, state, work, rng):
     """The best feasible candidate of one posterior draw."""
     state.clock[0] += 1
-    draw_posterior(rng, state.lower, 1.0, work.spare, work.draw)
-    candidate = drawn_best(
-        geo.candidates, state.candidate_means, work.draw, geo.noise, geo.thresholds
-    )
+    draw_posterior(geo, state, work, rng)
+    candidate = drawn_best(geo, state, work.draw)
     if candidate == NOBODY:
         candidate = int(rng.random() * len(geo.candidates))
     return pull_for(geo, state, work, candidate)

@@ -34,10 +34,10 @@ class Options(NamedTuple):
 def choose(options, memory, geo, state, work, rng):
     """A leader from one draw, a challenger from a draw under which the leader is not best."""
     state.clock[0] += 1
-    draw_posterior(rng, state.lower, 1.0, work.spare, work.draw)
-    leader = drawn_best(geo.candidates, state.candidate_means, work.draw, geo.noise, geo.thresholds)
+    draw_posterior(geo, state, work, rng)
+    leader = drawn_best(geo, state, work.draw)
     if leader == NOBODY:
-        leader = leader_or_random(state.candidate_means, geo.thresholds, rng)
+        leader = leader_or_random(state.candidate_means, geo.limits, rng)
     if options.information == 1:
         if rng.random() < float(state.clock[0]) ** -options.exploration:
             return pick(geo.design, 1.0, rng)
@@ -49,9 +49,7 @@ def choose(options, memory, geo, state, work, rng):
     if options.information == 1:
         separate(geo, state, work, leader, event)
         return lowest(work.loss)
-    challenger = drawn_best(
-        geo.candidates, state.candidate_means, work.draw, geo.noise, geo.thresholds
-    )
+    challenger = drawn_best(geo, state, work.draw)
     if challenger == NOBODY:
         challenger = int(rng.random() * len(geo.candidates))
     return pull_for(geo, state, work, challenger)

@@ -7,38 +7,54 @@ from numba import njit
 from numpy.typing import NDArray
 
 from bayes_feasible import _check
+from bayes_feasible._at_once import interpreted
 from bayes_feasible._check import Array
-from bayes_feasible._draws import block_noise
 from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.compiled import BORROWER
 from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.rules.base import Rule, announce_first
-from bayes_feasible.rules.engine import learn
+from bayes_feasible.rules.engine import KINDS, learn
+from bayes_feasible.rules.mode import BERNOULLI, POISSON
 
 SLICE = 2_000_000  # numbers touched between two looks at Ctrl-C: a tenth of a second or so
 
 
 class World(NamedTuple):
-    """What pulls show. Rewards are Gaussian, or drawn from the table if it has columns."""
+    """What pulls show: draws from their outcomes; rewards from the table if it has columns."""
 
     rewards: Array  # (arm,): means
     costs: Array  # (arm, constraint): means
     noise: Array  # (1 + constraint,): standard deviations
+    kind: NDArray[np.int64]  # (1 + constraint,): see `engine.KINDS`
     table: Array  # (arm, entry): rewards that were really given, rows filled up
     entries: NDArray[np.int64]  # (arm,): how many there are in each row
 
 
-def gaussian_world(instance: Instance) -> World:
-    """The world of an instance, with Gaussian noise."""
+def world_of(instance: Instance) -> World:
+    """The world of an instance."""
     problem = instance.problem
+    rewards, costs = problem.arms @ instance.theta_reward, problem.arms @ instance.theta_cost.T
+    for j, outcome in enumerate(problem.outcomes[1:]):
+        costs[:, j] = outcome.mean(costs[:, j])
     return World(
-        problem.arms @ instance.theta_reward,
-        np.ascontiguousarray(problem.arms @ instance.theta_cost.T),
-        block_noise(problem),
+        problem.outcomes[0].mean(rewards),
+        np.ascontiguousarray(costs),
+        instance.noise.copy(),
+        np.array([KINDS[outcome.kind] for outcome in problem.outcomes], dtype=np.int64),
         np.empty((len(problem.arms), 0)),
         np.zeros(len(problem.arms), dtype=np.int64),
     )
+
+
+@njit(**BORROWER, forceinline=True)
+def draw_outcome(kind, mean, noise, rng):
+    """What one pull shows of one outcome."""
+    if kind == BERNOULLI:
+        return 1.0 if rng.random() < mean else 0.0
+    if kind == POISSON:
+        return float(rng.poisson(mean))
+    return mean + noise * rng.standard_normal()
 
 
 @njit(**BORROWER, forceinline=True)
@@ -51,9 +67,10 @@ def draw_outcomes(world, reward_rng, cost_rng, arm, costs):
     if world.table.shape[1] > 0:
         reward = world.table[arm, int(reward_rng.random() * world.entries[arm])]
     else:
-        reward = world.rewards[arm] + world.noise[0] * reward_rng.standard_normal()
+        reward = draw_outcome(world.kind[0], world.rewards[arm], world.noise[0], reward_rng)
     for j in range(costs.size):
-        costs[j] = world.costs[arm, j] + world.noise[1 + j] * cost_rng.standard_normal()
+        kind, noise = world.kind[1 + j], world.noise[1 + j]
+        costs[j] = draw_outcome(kind, world.costs[arm, j], noise, cost_rng)
     return reward
 
 
@@ -73,7 +90,7 @@ class Environment:
         Where its class has a `pull` of its own, every outcome comes from that.
     rewards, costs : seeds
     world : World, optional
-        What pulls show instead of the instance's means and Gaussian noise.
+        What pulls show instead of what the instance's outcomes say.
 
     Attributes
     ----------
@@ -84,13 +101,12 @@ class Environment:
         self, instance: Instance, rewards: Any, costs: Any, world: World | None = None
     ) -> None:
         self.instance = instance
-        self.world = gaussian_world(instance) if world is None else world
+        self.world = world_of(instance) if world is None else world
         self.reward_rng, self.cost_rng = map(np.random.default_rng, (rewards, costs))
         arms, constraints = self.world.costs.shape
         self.pulls: NDArray[np.int64] = np.zeros(arms, dtype=np.int64)
         self._reward_sums, self._cost_sums = np.zeros(arms), np.zeros((arms, constraints))
-        own = type(instance).pull is not Instance.pull
-        self._own_pull = world is None and (own or not instance.problem.textbook)
+        self._own_pull = world is None and type(instance).pull is not Instance.pull
         self._known = None if instance.problem.textbook else Posterior(instance.problem)
 
     def pull(self, arm: int) -> tuple[float, Array]:
@@ -102,7 +118,7 @@ class Environment:
             )  # fmt: skip
             return float(rewards[0]), table[0]
         costs = np.empty(self._cost_sums.shape[1])
-        draw = draw_outcomes.py_func
+        draw = interpreted(draw_outcomes)
         return float(draw(self.world, self.reward_rng, self.cost_rng, arm, costs)), costs
 
     def play(self, rule: Any, rounds: int) -> None:

@@ -28,6 +28,7 @@ from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible.prior import Prior
 
+REWARD = "reward"  # its name, unless it has another
 NODES = 100  # of the quadrature over a Gaussian natural parameter
 
 
@@ -390,14 +391,19 @@ def _log_ratio(name: str, by: float, what: str) -> float:
     return float(np.log(by))
 
 
-def read_reward(reward: Any, noise: Any) -> Outcome:
-    """The outcome of the reward, from what a user gave for it or for its noise."""
+def read_reward(reward: Any, noise: Any) -> tuple[str, Outcome]:
+    """Name and outcome of the reward, from what a user gave for it or for its noise."""
     if reward is None:
-        return Gaussian(_check.positive("reward_noise", 1.0 if noise is None else noise))
+        return REWARD, Gaussian(_check.positive("reward_noise", 1.0 if noise is None else noise))
+    name = REWARD
+    if isinstance(reward, Mapping):
+        if len(reward) != 1 or not isinstance(name := next(iter(reward)), str) or not name:
+            raise ValueError(f"reward: expected one name and its outcome, got {dict(reward)!r}")
+        reward = reward[name]
     _check.kind("reward", reward, Outcome)
     if noise is not None:
         raise ValueError("reward_noise: expected reward or reward_noise, got both")
-    return reward
+    return name, reward
 
 
 def read_costs(costs: Any, noise: Any, constraints: int, names: list[Any] | None) -> list[Outcome]:

@@ -63,6 +63,11 @@ class Outcome(ABC):
         """Whether it is Gaussian with known noise."""
         return False
 
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the prior of the parameter: finite where noise is learnt."""
+        return np.inf
+
     def prior_on(self, features: int, name: str) -> tuple[Array, Array]:
         """Mean and covariance of the prior, `Prior(0, 1)` by default."""
         return (Prior() if self.prior is None else self.prior)._on(features, name=f"{name}: prior")
@@ -88,6 +93,13 @@ class Outcome(ABC):
         nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
         natural = np.asarray(centre)[..., np.newaxis] + np.asarray(sd)[..., np.newaxis] * nodes
         return self.mean(natural) @ weights / weights.sum()
+
+    def sd_over(self, centre: Array, sd: Array) -> Array:
+        """The standard deviation of the mean where the natural parameter is Gaussian itself."""
+        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+        natural = np.asarray(centre)[..., np.newaxis] + np.asarray(sd)[..., np.newaxis] * nodes
+        off = self.mean(natural) - self.mean_over(centre, sd)[..., np.newaxis]
+        return np.sqrt(np.square(off) @ weights / weights.sum())
 
     @abstractmethod
     def divergence(self, natural: Array, other: Array) -> Array:
@@ -169,6 +181,11 @@ class Gaussian(Outcome):
         """Whether the noise is learnt."""
         return self.noise is None
 
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the prior of the parameter: finite where noise is learnt."""
+        return 2 * self.noise_prior[0] if self.learnt else np.inf
+
     def prior_on(self, features: int, name: str) -> tuple[Array, Array]:
         """By default N(0, noise² I), the noise that is known or its prior guess."""
         if self.prior is not None:
@@ -192,6 +209,10 @@ class Gaussian(Outcome):
     def mean_over(self, centre: Array, sd: Array) -> Array:
         """The centre."""
         return np.asarray(centre, dtype=float)
+
+    def sd_over(self, centre: Array, sd: Array) -> Array:
+        """That of the natural parameter."""
+        return np.asarray(sd, dtype=float)
 
     def variance(self, natural: Array) -> Array:
         """In units of the noise: 1."""
@@ -328,6 +349,11 @@ class Poisson(Outcome):
     def mean_over(self, centre: Array, sd: Array) -> Array:
         """That of a log-normal variable."""
         return self.mean(np.asarray(centre) + np.square(sd) / 2)
+
+    def sd_over(self, centre: Array, sd: Array) -> Array:
+        """That of a log-normal variable."""
+        with np.errstate(over="ignore"):
+            return self.mean_over(centre, sd) * np.sqrt(np.expm1(np.square(sd)))
 
     def variance(self, natural: Array) -> Array:
         """The rate."""

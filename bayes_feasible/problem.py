@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible.outcomes import REWARD, Gaussian, Outcome, Relative, read_costs, read_reward
-from bayes_feasible.prior import along, below, quantile
 from bayes_feasible.span import SPAN_TOLERANCE, directions, span
+from bayes_feasible.summary import Law, summarise
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -210,7 +210,7 @@ class Problem:
         Returns
         -------
         Dataset
-            Over `candidate`: `mean` and `low`, `high` of the reward and of each cost (over
+            Over `candidate`: `mean`, `sd` and `low`, `high` of the reward and of each cost (over
             `outcome`), in their own units; and `feasible`, the probability of being feasible.
 
         Examples
@@ -224,35 +224,14 @@ class Problem:
         >>> summary.feasible.values.round(2).tolist()
         [0.98, 0.83]
         """
-        import xarray as xr
-
-        if not 0 < probability < 1:
-            raise ValueError(f"probability: expected a number between 0 and 1, got {probability!r}")
-        mean, low, high = (np.empty((1 + self.limits.size, len(self.candidates))) for _ in range(3))
-        feasible = np.ones(len(self.candidates))
-        for b, (outcome, (centre, covariance)) in enumerate(
-            zip(self.outcomes, self.priors, strict=True)
-        ):
-            freedom = np.inf
-            if isinstance(outcome, Gaussian) and outcome.learnt:
-                freedom = 2 * outcome.noise_prior[0]
-            at, sd = along(self.candidates, centre, covariance)
-            mean[b] = outcome.mean_over(at, sd)
-            width = quantile((1 + probability) / 2, freedom) * sd
-            low[b], high[b] = outcome.mean(at - width), outcome.mean(at + width)
-            if b:
-                at, sd = along(self.cost_vectors[:, b - 1], centre, covariance)
-                with np.errstate(divide="ignore"):  # a zero vector: for certain
-                    feasible *= below((self.limits[b - 1] - at) / sd, freedom)
-        dims = ("outcome", "candidate")
-        return xr.Dataset(
-            {"mean": (dims, mean), "low": (dims, low), "high": (dims, high),
-             "feasible": ("candidate", feasible)},
-            coords={
-                "outcome": self.outcome_names,
-                "candidate": self.coords["candidate"],
-            },
-        )  # fmt: skip
+        laws = [
+            Law(
+                *prior,
+                2 * one.noise_prior[0] if isinstance(one, Gaussian) and one.learnt else np.inf,
+            )
+            for one, prior in zip(self.outcomes, self.priors, strict=True)
+        ]
+        return summarise(self, laws, probability)
 
     @cached_property
     def cost_vectors(self) -> Array:

@@ -126,8 +126,9 @@ class Sums:
     ) -> None:
         """Take in one pull, or many at once where vectors are given.
 
-        An outcome that was not seen (yet) is NaN. What is seen later completes the pull when it
-        is told, in any order: `counts` are the fewest pulls that can have shown all that was seen.
+        An outcome that was not seen (yet) is NaN. What is seen later is told in a row of its own,
+        in any order, and completes a pull: `counts` are the fewest pulls that can have shown all
+        that was seen.
 
         Parameters
         ----------
@@ -170,9 +171,7 @@ class Sums:
             sums += np.bincount(arms[some], shown[some, b], minlength=size)
             more = np.bincount(arms[some], number[some], minlength=size)
             seen[:, b] += more.astype(np.int64)
-        blank = ~there.any(axis=1)
-        least = self.counts + np.bincount(arms[blank], rows.counts[blank], minlength=size)
-        self.counts = np.maximum(least.astype(np.int64), seen.max(axis=1))
+        self.counts = seen.max(axis=1)
         self.missing = self.counts[:, np.newaxis] - seen
         self._forget()
 
@@ -271,7 +270,9 @@ def stack_rows(
     table = np.array(costs, dtype=float).reshape(arms.size, problem.thresholds.size)
     values = np.column_stack([np.array(rewards, dtype=float), table])
     number = np.broadcast_to(np.asarray(counts, dtype=np.int64), arms.shape)
-    return Rows(arms, values, number, np.broadcast_to(np.asarray(sds, dtype=float), values.shape))
+    spread = np.asarray(sds, dtype=float)
+    spread = spread.reshape(values.shape) if spread.ndim else np.broadcast_to(spread, values.shape)
+    return Rows(arms, values, number, spread)
 
 
 def read_sds(problem: Problem, sd: Any, shape: tuple[int, ...]) -> Array:

@@ -174,16 +174,15 @@ class Union:
         scale: float = 1.0,
         *,
         few: bool = False,
-    ) -> tuple[Array, NDArray[np.int64]] | None:
-        """Exact independent draws (draw, block, feature), and the event each was drawn from.
+    ) -> Any:
+        """Independent draws (draw, block, feature), and the event each was drawn from.
 
         None where the union is empty. A `few` (thousands) are drawn without compiling anything,
         unless the parameters are bounded.
         """
         if not posterior.textbook:
             _check_scale(scale)
-            found = general.draw(self.events, posterior.blocks, rng, size)
-            return None if found is None else (found.theta, found.events)
+            return general.draw(self.events, posterior.blocks, rng, size)
         drawn = (
             self._draw_unbounded(posterior, size, rng, scale, few)
             if self.problem.parameter_radius is None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.events import Events
 from bayes_feasible.instance import Instance
+from bayes_feasible.outcomes import Gaussian
 from bayes_feasible.rate.divergence import divergences
 from bayes_feasible.rate.saddle import Exponents, Saddle, solve
 from bayes_feasible.span import SPAN_TOLERANCE, span
@@ -19,6 +20,8 @@ from bayes_feasible.span import SPAN_TOLERANCE, span
 
 class Mistakes:
     """The events that would make the true answer wrong, and what keeps them from happening.
+
+    Or those that would make another `candidate` wrong.
 
     Attributes
     ----------
@@ -30,9 +33,9 @@ class Mistakes:
     impossible : array of bool (event,)
     """
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, candidate: int | None = None) -> None:
         self.instance = instance
-        problem, best = instance.problem, instance.best
+        problem, best = instance.problem, instance.best if candidate is None else candidate
         if best is None:
             self.events = Events.that_each_is_feasible(problem)
         else:
@@ -68,7 +71,8 @@ class _Pulled:
     def __init__(self, mistakes: Mistakes, arms: Array) -> None:
         instance, events = mistakes.instance, mistakes.events
         basis = span(arms)
-        self.mistakes, self.arms, self.parts = mistakes, arms @ basis, []
+        self.mistakes, self.arms, self.basis = mistakes, arms @ basis, basis
+        self.blocks, self.parts = [], []
         self.seen = np.zeros(len(events), dtype=bool)
         for b, outcome in enumerate(instance.problem.outcomes):
             at = np.flatnonzero(mistakes.violated[:, b] & ~mistakes.impossible)
@@ -85,6 +89,7 @@ class _Pulled:
             limits = events.limits[at, b] - (
                 events.vectors[at, b] @ theta - vectors @ (basis.T @ theta)
             )
+            self.blocks.append(b)
             self.parts.append((at, outcome, instance.noise[b], basis.T @ theta, vectors, limits))
 
     def __call__(self, weights: Array) -> Exponents:
@@ -102,6 +107,31 @@ class _Pulled:
             return sum((one.hessian(self.arms, q[at]) for at, one in found), np.zeros((size, size)))
 
         return Exponents(value, each, hessian)
+
+    def nearest(self, weights: Array, event: int) -> tuple[Array, Array]:
+        """The nearest parameters in an event (block, feature), and the noise that goes with them.
+
+        What no arm tells of is moved along what they do not see.
+        """
+        mistakes, blocks = self.mistakes, []
+        theta, noise = mistakes.theta.copy(), mistakes.instance.noise.copy()
+        for b, (at, *part) in zip(self.blocks, self.parts, strict=True):
+            row = np.flatnonzero(at == event)
+            if row.size:
+                outcome, scale, centre, vectors, limits = part
+                one = divergences(
+                    self.arms, weights, outcome, scale, centre, vectors[row], limits[row]
+                )
+                theta[b] += self.basis @ np.linalg.lstsq(self.arms, one.steps[0])[0]
+                if isinstance(outcome, Gaussian) and outcome.learnt:
+                    noise[b] *= np.exp(one.value[0])
+                blocks.append(b)
+        for b in np.setdiff1d(np.flatnonzero(mistakes.violated[event]), blocks).tolist():
+            vector = mistakes.events.vectors[event, b]
+            rest = vector - self.basis @ (self.basis.T @ vector)
+            gap = mistakes.events.limits[event, b] - vector @ theta[b]
+            theta[b] += gap / (rest @ vector) * rest
+        return theta, noise
 
 
 def exponents(mistakes: Mistakes, weights: Array) -> Array:

@@ -453,20 +453,24 @@ def _over(problem: Any, dim: str, values: Array, name: str) -> "xr.DataArray":
     return xr.DataArray(values, {dim: problem.coords[dim]}, dim, name)
 
 
-def plug_in_allocation(
-    problem: Problem, theta_reward: Array, theta_cost: Array, tol: float = 1e-4
-) -> Array | None:
-    """The optimal allocation if these were the true parameters.
+def plug_in_allocation(instance: Instance, tol: float = 1e-4) -> Array | None:
+    """The optimal allocation if an estimate were the truth.
 
-    None where it would make no difference: no candidate is feasible, candidates tie, or no
-    mistake is possible. Rounded, for rounding must not decide between equal shares.
+    None where it would make no difference: in the paper's model no candidate is feasible,
+    candidates tie, or no mistake is possible. Rounded, for rounding must not decide between equal
+    shares.
     """
-    try:
-        instance = Instance(problem, theta_reward, theta_cost)
-        if instance.best is None:
+    if not instance.problem.textbook:
+        mistakes = Mistakes(instance)
+        unseen = ~mistakes.on(instance.problem.arms).seen & ~mistakes.impossible
+        if mistakes.tied.any() or unseen.any() or mistakes.impossible.all():
             return None
+        return np.round(best_allocation(mistakes, tol)[0].allocation, 12)
+    if instance.best is None:
+        return None
+    try:
         pieces = _pieces(instance)
-        coords = _in_span(problem.arms, problem.rank, pieces)
+        coords = _in_span(instance.problem.arms, instance.problem.rank, pieces)
     except ValueError:
         return None
     if pieces.zero.any() or coords.unseen.any() or pieces.infinite.all():

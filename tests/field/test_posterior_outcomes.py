@@ -298,8 +298,6 @@ def test_what_needs_the_paper_s_model_says_so():
             getattr(posterior, name)
     with pytest.raises(ValueError, match="scale"):
         bf.Alternative(problem, 0).log_probability(posterior, scale=2.0)
-    with pytest.raises(ValueError, match="nearest"):
-        bf.Alternative(problem, 0).nearest([0, 0], np.zeros((3, 2)), [0.5, 0.5, 0.0])
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from bayes_feasible.history import History
+from bayes_feasible.models._data import linear
 from bayes_feasible.outcomes import Bernoulli, Gaussian, Outcome
 from bayes_feasible.posterior import Posterior
 
@@ -41,54 +42,61 @@ def declare(data: Posterior | History) -> pm.Model:
     >>> posterior.update([0, 1], [0.2, 1.1], [0, 1])
     >>> model = bf.models.declare(posterior)
     >>> [variable.name for variable in model.free_RVs]
-    ['theta_reward', 'theta_harm']
+    ['theta_reward', 'theta_cost']
     """
     posterior = data.posterior() if isinstance(data, History) else data
-    problem = posterior.problem
-    coords: dict[str, Any] = {"feature": problem.coords["feature"].tolist()}
-    names = [str(name) for name in problem.coords["constraint"]]
-    if names:
-        coords["constraint"] = names
-    labels = ["reward", *names]
-    sums = np.column_stack([posterior.reward_sums, posterior.cost_sums])
+    problem, names = posterior.problem, posterior.problem.outcome_names
+    coords = {dim: problem.coords[dim].tolist() for dim in ("feature", "constraint")}
+    if not coords["constraint"]:
+        del coords["constraint"]
+    means, covariances = map(np.array, zip(*problem.priors, strict=True))
     with pm.Model(coords=coords) as model:
-        thetas = [
-            _declare_block(
-                label, outcome, *problem.priors[b], problem.arms, posterior.seen[:, b],
-                sums[:, b], posterior.squares[:, b],
-            )
-            for b, (label, outcome) in enumerate(zip(labels, problem.outcomes, strict=True))
-        ]  # fmt: skip
-        if names:
-            pm.Deterministic("theta_cost", pt.stack(thetas[1:]), dims=("constraint", "feature"))
+        noise = [_noise(*each) for each in zip(names, problem.outcomes, strict=True)]
+        widen = pt.stack([pt.sqrt(factor) for _, factor in noise])
+        thetas = [_parameter("theta_reward", means[0], covariances[0], widen[0], "feature")]
+        if names[1:]:
+            dims = ("constraint", "feature")
+            cost = _parameter("theta_cost", means[1:], covariances[1:], widen[1:], dims)
+            thetas += [cost[j] for j in range(len(names) - 1)]
+        for b, (name, outcome) in enumerate(zip(names, problem.outcomes, strict=True)):
+            _observe(name, outcome, posterior, b, thetas[b], noise[b][0])
     return model
 
 
-def _declare_block(
-    label: str, outcome: Outcome, mean: Any, covariance: Any, arms: Any, counts: Any, sums: Any,
-    squares: Any,
-) -> Any:  # fmt: skip
-    """The parameter of one block, and what its pulls showed."""
-    seen = counts > 0
-    arms, counts, sums = arms[seen], counts[seen].astype(float), sums[seen]
+def _noise(name: str, outcome: Outcome) -> tuple[Any, Any]:
+    """The variance of a pull, and the factor of the prior's covariance: 1 unless it is learnt."""
     if not isinstance(outcome, Gaussian):
-        theta = pm.MvNormal(f"theta_{label}", mean, cov=covariance, dims="feature")
-        natural = pt.dot(arms, theta)
-        if isinstance(outcome, Bernoulli):
-            pm.Binomial(label, counts.astype(int), logit_p=natural, observed=sums)
-        else:
-            pm.Poisson(label, counts * pt.exp(natural), observed=sums)
-        return theta
-    if outcome.noise is None:
-        shape, scale = outcome.noise_prior
-        variance = pm.InverseGamma(f"variance_{label}", shape, scale)
-        covariance = covariance * variance / (scale / shape)
+        return None, 1.0
+    if outcome.noise is not None:
+        return outcome.noise**2, 1.0
+    shape, scale = outcome.noise_prior
+    variance = pm.InverseGamma(f"variance_{name}", shape, scale)
+    return variance, variance / (scale / shape)
+
+
+def _parameter(name: str, mean: Any, covariance: Any, widen: Any, dims: Any) -> Any:
+    """A Gaussian prior with each block's standard deviations times `widen`."""
+    sd = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
+    if np.array_equal(covariance, np.square(sd)[..., np.newaxis] * np.eye(sd.shape[-1])):
+        return pm.Normal(name, mean, sd * widen[..., np.newaxis], dims=dims)
+    root = np.linalg.cholesky(covariance) * widen[..., np.newaxis, np.newaxis]
+    return pm.MvNormal(name, mean, chol=root, dims=dims)
+
+
+def _observe(
+    name: str, outcome: Outcome, posterior: Posterior, b: int, theta: Any, variance: Any
+) -> None:
+    """What the pulls showed of one outcome, as counts and sums of each arm that was seen."""
+    seen = posterior.seen[:, b] > 0
+    arms, counts = posterior.problem.arms[seen], posterior.seen[seen, b].astype(float)
+    sums = (posterior.cost_sums[:, b - 1] if b else posterior.reward_sums)[seen]
+    natural = linear(arms, theta)
+    if isinstance(outcome, Bernoulli):
+        pm.Binomial(name, counts.astype(int), logit_p=natural, observed=sums)
+    elif not isinstance(outcome, Gaussian):
+        pm.Poisson(name, counts * pt.exp(natural), observed=sums)
     else:
-        variance = pt.constant(outcome.noise**2)
-    theta = pm.MvNormal(f"theta_{label}", mean, cov=covariance, dims="feature")
-    pm.Normal(label, pt.dot(arms, theta), pt.sqrt(variance / counts), observed=sums / counts)
-    if outcome.noise is None:  # the squares about the means of the arms, chi-squared
-        within = squares[seen].sum()
-        free = counts.sum() - len(counts)
-        pm.Potential(f"within_{label}", -0.5 * (free * pt.log(variance) + within / variance))
-    return theta
+        pm.Normal(name, natural, pt.sqrt(variance / counts), observed=sums / counts)
+        if outcome.learnt:  # the squares about the means of the arms, chi-squared
+            within, free = posterior.squares[seen, b].sum(), counts.sum() - counts.size
+            pm.Potential(f"within_{name}", -0.5 * (free * pt.log(variance) + within / variance))

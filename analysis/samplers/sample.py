@@ -19,6 +19,7 @@ from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.evidence.expansion import weigh_whole
 from bayes_feasible.analysis.samplers import components, mcmc, smc
 from bayes_feasible.analysis.samplers.tasks import Drawn, SamplerError, Task
+from bayes_feasible.models.declare import declare
 from bayes_feasible.models.density import density
 from bayes_feasible.models.exact_step import ExactStep
 from bayes_feasible.models.linear_gaussian import linear_gaussian
@@ -78,7 +79,8 @@ def sample_alternative(
         Show a bar.
     model : Model, optional
         A model of this package with the same problem whose posterior is sampled instead of that
-        of `linear_gaussian`, such as `models.logistic(history)`. The exact samplers refuse it.
+        of `linear_gaussian` (of `declare`, for other outcomes), such as
+        `models.logistic(history)`. The exact samplers refuse it.
     **options
         `softness` (0.01) for the smooth form, in posterior standard deviations, and `sharpness`
         (4) for the graded one, see `models.alternative`; `target_accept` for NUTS. For SMC
@@ -124,6 +126,8 @@ def sample_alternative(
         raise ValueError(f"{unknown[0]}: {sampler} has no such option; it has {known}")
     if model is not None and entry.exact:
         raise ValueError(f"model: {sampler} needs the closed form, so it takes no other model")
+    if model is None and not posterior.textbook:
+        model = declare(posterior)
     task = Task(
         posterior,
         alternative,
@@ -212,7 +216,7 @@ def _exact(task: Task) -> Drawn:
 
 def _exact_step(task: Task) -> Drawn:
     """The same draws as a step method inside `pm.sample`."""
-    model = linear_gaussian(task.posterior)
+    model = linear_gaussian(task.posterior) if task.model is None else task.model
     step = ExactStep(posterior=task.posterior, alternative=task.alternative, model=model)
     names = [variable.name for variable in step.vars]
     tree, compiling = mcmc.sample(task, model, step, tune=0, names=names)

@@ -39,9 +39,7 @@ def test_the_declared_density_is_that_of_the_blocks():
     for _ in range(6):
         theta = rng.normal(size=(4, 2))
         variance = float(rng.uniform(0.5, 2.0))
-        point = dict(
-            zip(("theta_reward", "theta_known", "theta_learnt", "theta_harm"), theta, strict=True)
-        )
+        point = {"theta_reward": theta[0], "theta_cost": theta[1:]}
         found.append(float(logp(point | {"variance_learnt_log__": np.log(variance)})))
         covariance = variance * learnt.inner @ learnt.inner.T
         wanted.append(

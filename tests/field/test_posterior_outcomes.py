@@ -339,3 +339,50 @@ def test_problems_that_make_no_sense_are_refused(arguments, message):
     given = {"thresholds": {"harm": 0.4}} | arguments
     with pytest.raises(ValueError, match=message):
         bf.Problem(ARMS, **given).priors  # noqa: B018
+
+
+@pytest.mark.slow
+def test_the_ab_problem_agrees_with_a_model_written_by_hand():
+    """Conversions, a latency relative to control and refunds, in plain PyMC; long NUTS."""
+    import pymc as pm
+
+    visitors, conversions = np.array([520, 510, 505]), np.array([53, 60, 65])
+    latency, spread = np.array([205.1, 212.9, 216.4]), np.array([31.0, 30.2, 33.5])
+    refunds = np.array([12, 13, 16])
+    arms = np.array([[1.0, 0, 0], [1, 1, 0], [1, 0, 1]])
+    sd = np.array([1.0, 0.5, 0.5])
+    problem = bf.Problem(
+        arms, {"latency": bf.Relative(0, 10.0), "refunds": 0.03},
+        reward=bf.Bernoulli(prior=bf.Prior(mean=[-2, 0, 0], sd=sd)),
+        costs=[
+            bf.Gaussian(prior=bf.Prior(mean=[200, 0, 0], sd=[100, 30, 30]), noise_prior=(2, 1800)),
+            bf.Bernoulli(prior=bf.Prior(mean=[-4, 0, 0], sd=sd)),
+        ],
+    )  # fmt: skip
+    posterior = bf.Posterior(problem)
+    posterior.update(
+        [0, 1, 2], conversions, np.column_stack([latency, refunds]), visitors,
+        sd=np.column_stack([[NAN] * 3, spread, [NAN] * 3]),
+    )  # fmt: skip
+    with pm.Model():
+        wins = pm.Normal("wins", [-2, 0, 0], sd, shape=3)
+        pm.Binomial("conversions", visitors, logit_p=arms @ wins, observed=conversions)
+        variance = pm.InverseGamma("variance", 2.0, 1800.0)
+        unit = pm.math.sqrt(variance / 900.0)
+        slow = pm.Normal("slow", [200, 0, 0], unit * np.array([100, 30, 30]), shape=3)
+        pm.Normal("latency", arms @ slow, pm.math.sqrt(variance / visitors), observed=latency)
+        squares = ((visitors - 1) * spread**2).sum()
+        freedom = (visitors - 1).sum()
+        pm.Potential("within", -0.5 * (freedom * pm.math.log(variance) + squares / variance))
+        regret = pm.Normal("regret", [-4, 0, 0], sd, shape=3)
+        pm.Binomial("refunds", visitors, logit_p=arms @ regret, observed=refunds)
+        draws = pm.sample(5000, chains=4, cores=1, random_seed=2, progressbar=False).posterior
+    part = {name: draws[name].values.reshape(-1, 3) for name in ("wins", "slow", "regret")}
+    slower = (part["slow"] @ arms.T) - (part["slow"] @ arms[0])[:, np.newaxis]
+    feasible = (slower <= 10.0) & (part["regret"] @ arms.T <= np.log(0.03 / 0.97))
+    reward = np.where(feasible, part["wins"] @ arms.T, -np.inf)
+    winner = np.where(feasible.any(axis=1), reward.argmax(axis=1), 3)
+    counted = np.bincount(winner, minlength=4) / winner.size
+    found = posterior.probability_best()
+    np.testing.assert_allclose([*found.best.values, found.none.item()], counted, atol=0.01)
+    assert counted.max() < 0.95  # a question that is open

@@ -24,7 +24,9 @@ def interpreted(compiled: Any) -> Any:
     called = {
         name: interpreted(value)
         for name, value in plain.__globals__.items()
-        if name in plain.__code__.co_names and isinstance(value, Dispatcher)
+        if name in plain.__code__.co_names
+        and isinstance(value, Dispatcher)
+        and value is not compiled
     }
     return FunctionType(plain.__code__, plain.__globals__ | called, plain.__name__)
 

@@ -18,6 +18,7 @@ from bayes_feasible.span import (
     cholesky_solve,
     coordinates,
     inverse_information,
+    plainly,
     triangle,
     whiten,
 )
@@ -115,7 +116,7 @@ def d_optimal(arms: Array, basis: NDArray[np.int64], target: float) -> tuple[Arr
     return best, value
 
 
-@np.errstate(all="ignore")
+@plainly
 def g_optimal_shares(vectors: Array, rank: int) -> tuple[Array, float]:
     """The shares of the arms, few of them positive, and the largest leverage under them.
 

@@ -14,7 +14,7 @@ from bayes_feasible.alternative.events import Events
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.divergence import divergences
 from bayes_feasible.rate.saddle import Exponents, Saddle, solve
-from bayes_feasible.span import SPAN_TOLERANCE, span
+from bayes_feasible.span import SPAN_TOLERANCE, plainly, span
 
 
 class Mistakes:
@@ -104,6 +104,7 @@ class _Pulled:
         return Exponents(value, each, hessian)
 
 
+@plainly
 def exponents(mistakes: Mistakes, weights: Array) -> Array:
     """Exponents of all events under shares that may vanish."""
     pulled = weights > 0
@@ -111,6 +112,7 @@ def exponents(mistakes: Mistakes, weights: Array) -> Array:
     return np.where(mistakes.impossible, np.inf, value)
 
 
+@plainly
 def best_allocation(mistakes: Mistakes, tol: float) -> tuple[Saddle, Array]:
     """The best allocation, and the weights of all events that prove it."""
     game = mistakes.on(mistakes.instance.problem.arms)

@@ -23,7 +23,7 @@ from bayes_feasible.rate.general import exponents as event_exponents
 from bayes_feasible.rate.interior import Game
 from bayes_feasible.rate.interior import exponents as interior_exponents
 from bayes_feasible.rate.maximin import maximin
-from bayes_feasible.span import SPAN_TOLERANCE, coordinates, span
+from bayes_feasible.span import SPAN_TOLERANCE, coordinates, plainly, span
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -200,7 +200,7 @@ def _check_exponents(vectors: Array, coefficients: Array) -> None:
         )
 
 
-@np.errstate(all="ignore")
+@plainly
 def _evaluate(weights: Array, pieces: _Pieces, game: Game | None) -> Array:
     """Exponents under weights that may vanish, so that V may be singular."""
     value = np.where(pieces.infinite, np.inf, 0.0)
@@ -389,7 +389,7 @@ class _InSpan(NamedTuple):
     unseen: NDArray[np.bool_]  # (candidate,), of which no arm tells
 
 
-@np.errstate(all="ignore")  # a value that is no number is refused, or no bound
+@plainly  # a value that is no number is refused, or no bound
 def _in_span(arms: Array, rank: int, pieces: _Pieces) -> _InSpan:
     reduced, vectors, basis, outside = coordinates(arms, pieces.vectors, rank, pieces.rests)
     seen = outside <= SPAN_TOLERANCE
@@ -401,7 +401,7 @@ def _in_span(arms: Array, rank: int, pieces: _Pieces) -> _InSpan:
     return _InSpan(game, basis, unseen)
 
 
-@np.errstate(all="ignore")
+@plainly
 def _solve(coords: _InSpan, target: float) -> tuple[Array, Array, float]:
     """The allocation, the weights on candidates, and the upper bound that these prove."""
     game = coords.game

@@ -281,8 +281,6 @@ def test_a_rule_in_plain_python_runs_on_any_outcome():
 
 def test_what_needs_the_paper_s_model_says_so():
     problem = mixed_problem()
-    with pytest.raises(ValueError, match=r"problem: BLFAIPS needs Gaussian"):
-        bf.BLFAIPS(problem)
     posterior = bf.Posterior(problem)
     for name in ("precision", "covariance"):
         with pytest.raises(ValueError, match=name):

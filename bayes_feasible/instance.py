@@ -9,6 +9,7 @@ import numpy as np
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
+from bayes_feasible.outcomes import read_cost_noise
 from bayes_feasible.problem import Problem
 
 if TYPE_CHECKING:
@@ -189,17 +190,13 @@ class Instance:
         mean_reward, mean_cost = pulled @ self.theta_reward, pulled @ self.theta_cost.T
         if noise == "logistic":
             odds = rng.logistic(size=shape)  # a 1 where the mean exceeds it
-            return (
-                (odds[:, 0] < mean_reward).astype(float),
-                (odds[:, 1:] < mean_cost).astype(float),
-            )
+            shown = np.column_stack([mean_reward, mean_cost]) > odds
+            return shown[:, 0].astype(float), shown[:, 1:].astype(float)
         if noise == "gaussian" and not problem.textbook:
-            natural = np.column_stack([mean_reward, mean_cost])
-            shown = [
-                outcome.draw(rng, natural[:, b], self.noise[b])
-                for b, outcome in enumerate(problem.outcomes)
-            ]
-            return shown[0], np.column_stack([*shown[1:], np.empty((len(pulled), 0))])
+            drawn = np.column_stack([mean_reward, mean_cost])
+            for b, outcome in enumerate(problem.outcomes):
+                drawn[:, b] = outcome.draw(rng, drawn[:, b], self.noise[b])
+            return drawn[:, 0].copy(), drawn[:, 1:].copy()
         if noise == "gaussian":
             errors = rng.standard_normal(shape)
         elif noise == "student_t":
@@ -279,20 +276,10 @@ class Instance:
 
 def _true_noise(problem: Problem, reward: Any, cost: Any) -> Array:
     """Standard deviations of Gaussian outcomes, known or not, block by block; 1 for others."""
-    constraints = problem.thresholds.size
     names = problem.coords["constraint"].tolist()
-    if isinstance(cost, Mapping) or getattr(cost, "ndim", 0) == 1:
-        cost = _check.by_name("cost_noise", cost, names, "threshold")
-    given = np.ones(constraints) if cost is None else _check.numbers("cost_noise", cost)
-    if given.shape not in ((), (constraints,)):
-        raise ValueError(
-            f"cost_noise: expected one number or {constraints}, got shape {given.shape}"
-        )
-    if np.any(given <= 0):
-        raise ValueError(f"cost_noise: expected positive numbers, got {given.min():g}")
     truth = 1.0 if reward is None else _check.positive("reward_noise", reward)
-    noise = np.concatenate([[truth], np.broadcast_to(given, constraints)])
-    told = [reward is not None] + [cost is not None] * constraints
+    noise = np.concatenate([[truth], read_cost_noise(cost, names)])
+    told = [reward is not None] + [cost is not None] * len(names)
     for b in np.flatnonzero(told & ~np.isnan(problem.noise) & (problem.noise != noise)):
         name = "reward_noise" if b == 0 else f"cost_noise: {names[b - 1]}"
         raise ValueError(f"{name}: the problem says {problem.noise[b]:g}, got {noise[b]:g}")

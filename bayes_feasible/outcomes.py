@@ -404,7 +404,7 @@ def read_costs(costs: Any, noise: Any, constraints: int, names: list[Any] | None
     """The outcomes of the costs, from what a user gave for them or for their noise."""
     names = list(range(constraints)) if names is None else names
     if costs is None:
-        return [Gaussian(one) for one in _cost_noise(noise, constraints, names).tolist()]
+        return [Gaussian(one) for one in read_cost_noise(noise, names).tolist()]
     if noise is not None:
         raise ValueError("cost_noise: expected costs or cost_noise, got both")
     if isinstance(costs, Outcome):
@@ -426,17 +426,16 @@ def read_costs(costs: Any, noise: Any, constraints: int, names: list[Any] | None
     return list(costs)
 
 
-def _cost_noise(value: Any, constraints: int, names: list[Any]) -> Array:
+def read_cost_noise(value: Any, names: list[Any]) -> Array:
+    """The standard deviations of the costs, from one number, or one for each of these names."""
     if isinstance(value, Mapping) or getattr(value, "ndim", 0) == 1:
         value = _check.by_name("cost_noise", value, names, "threshold")
     noise = _check.numbers("cost_noise", 1.0 if value is None else value)
-    if noise.ndim == 0:
-        noise = np.full(constraints, noise)
-    if noise.shape != (constraints,):
+    if noise.shape not in ((), (len(names),)):
         raise ValueError(
-            f"cost_noise: expected one number or {constraints}, one for each threshold, "
+            f"cost_noise: expected one number or {len(names)}, one for each threshold, "
             f"got shape {noise.shape}"
         )
-    if noise.size and noise.min() <= 0:
+    if np.any(noise <= 0):
         raise ValueError(f"cost_noise: expected positive numbers, got {noise.min():g}")
-    return noise
+    return np.broadcast_to(noise, len(names))

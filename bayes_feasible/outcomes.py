@@ -55,7 +55,11 @@ class Outcome(ABC):
 
     kind: ClassVar[str]
     relative: ClassVar[str]  # what `Relative` limits
-    prior: Prior | None
+
+    def __init__(self, *, prior: Prior | None = None) -> None:
+        if prior is not None:
+            _check.kind("prior", prior, Prior)
+        self.prior = prior
 
     @property
     def known(self) -> bool:
@@ -156,7 +160,7 @@ class Gaussian(Outcome):
                     f"got {noise_prior!r}"
                 )
             self.noise_prior = (float(pair[0]), float(pair[1]))
-        self.prior = _check_prior(prior)
+        super().__init__(prior=prior)
 
     @property
     def known(self) -> bool:
@@ -227,9 +231,6 @@ class Bernoulli(Outcome):
 
     kind = "bernoulli"
     relative = "odds ratio"
-
-    def __init__(self, *, prior: Prior | None = None) -> None:
-        self.prior = _check_prior(prior)
 
     def natural(self, name: str, mean: Any) -> Array:
         """The logit of a probability."""
@@ -305,9 +306,6 @@ class Poisson(Outcome):
     kind = "poisson"
     relative = "ratio of rates"
 
-    def __init__(self, *, prior: Prior | None = None) -> None:
-        self.prior = _check_prior(prior)
-
     def natural(self, name: str, mean: Any) -> Array:
         """The logarithm of a rate."""
         mean = _check.numbers(name, mean, infinite=True)
@@ -369,12 +367,6 @@ class Relative:
 
     candidate: int | str
     by: float
-
-
-def _check_prior(prior: Any) -> Prior | None:
-    if prior is not None:
-        _check.kind("prior", prior, Prior)
-    return prior
 
 
 def _check_whole(name: str, values: Array, what: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from bayes_feasible.files.guard import open_file
+from bayes_feasible.files.guard import blame, open_file
 
 BLOCK = 1 << 20  # bytes read at once
 LONGEST = 1 << 16  # bytes of a line; no table of ratings or titles comes near
@@ -34,11 +34,13 @@ def line_blocks(
     from tqdm import tqdm
 
     path = Path(path)
-    size = path.stat().st_size
+    with blame(path):
+        opened = open_file(path)
+    size = os.fstat(opened.fileno()).st_size
     show = (size >= SHOWN and sys.stderr.isatty()) if progress is None else progress
     number, rest = 1, b""
     with (
-        _opened(path) as file,
+        opened as file,
         tqdm(total=size, desc=path.name, unit="B", unit_scale=True, disable=not show) as bar,
     ):
         for block in _blocks(path, file, size):
@@ -57,13 +59,6 @@ def line_blocks(
             yield number, [rest]
         elif number == 1:
             raise ValueError(f"{path}: the file is empty")
-
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return open_file(path)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
 
 
 def _blocks(path: Path, file: BinaryIO, size: int) -> Iterator[bytes]:

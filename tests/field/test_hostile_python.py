@@ -188,7 +188,7 @@ BAD = [
     (lambda: simulate(rules={"x": answering(recommend=True)}), "recommend(): "),
     (lambda: simulate(rules={"x": partial(bf.BLFAIPS, eta=-1)}), "rules: 'x' cannot be made: eta"),
     # paths of problem files
-    (lambda: bf.load("a\0.toml"), "no such file"),
+    (lambda: bf.load("a\0.toml"), "path: no file can be called"),
     (lambda: bf.save(DRUG, "x" * 300 + ".toml"), "too long"),
     (lambda: bf.save(DRUG, "none.toml/p.toml"), "there is no folder"),
 ]  # fmt: skip

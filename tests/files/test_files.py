@@ -266,7 +266,7 @@ def test_wrong_paths(tmp_path):
             call(tmp_path / "folder.toml")
         with pytest.raises(ValueError, match=r"expected the extension .*, got '\.pkl'"):
             call(tmp_path / "p.pkl")
-        with pytest.raises(ValueError, match=r"^path: expected the path of a file, got 3$"):
+        with pytest.raises(TypeError, match=r"^path: expected the path of a file, got 3$"):
             call(3)
     with pytest.raises(ValueError, match=r"^thing: expected a Problem or an Instance, got list$"):
         bf.save([[1.0]], tmp_path / "p.toml")

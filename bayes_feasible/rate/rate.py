@@ -214,14 +214,14 @@ def optimal_rate(instance: Instance, tol: float = 1e-8) -> Rate:
 
 
 def _certified(instance: Instance, tol: float) -> Rate:
-    mistakes, weights = _mistakes(instance), instance.problem.design.copy()
-    if tie := mistakes.tie():
-        message, dual = tie
-        warnings.warn(message, UserWarning, stacklevel=3)
-        return _rate(instance, weights, mistakes.exponents(weights), dual, 0.0)
-    if mistakes.impossible.all():
+    mistakes, tie = _mistakes(instance), None
+    if mistakes.impossible.all() or (tie := mistakes.tie()):
+        weights = instance.problem.design.copy()
         value = mistakes.exponents(weights)
-        return _rate(instance, weights, value, np.zeros(value.size), np.inf)
+        if tie is None:
+            return _rate(instance, weights, value, np.zeros(value.size), np.inf)
+        warnings.warn(tie[0], UserWarning, stacklevel=3)
+        return _rate(instance, weights, value, tie[1], 0.0)
     weights, dual, upper = mistakes.best_allocation(mistakes.aim * tol)
     sparse = np.where(weights > NEGLIGIBLE, weights, 0.0)
     sparse /= sparse.sum()

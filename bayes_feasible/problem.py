@@ -11,7 +11,7 @@ from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible.outcomes import Gaussian, Outcome, Relative, read_costs, read_reward
 from bayes_feasible.prior import along, below, quantile
-from bayes_feasible.span import SPAN_TOLERANCE, directions, span
+from bayes_feasible.span import directions, outside, span
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -304,17 +304,12 @@ class Problem:
         return np.where(feasible.any(axis=-1), best, -1)
 
     def _check_span(self) -> None:
-        if self.candidates is self.arms:
-            return
-        if self.rank == self.arms.shape[1]:
+        if self.candidates is self.arms or self.rank == self.arms.shape[1]:
             return
         unit = np.abs(self.arms).max(axis=0)  # a feature in small units must not hide
         unit[unit == 0] = 1.0
         axes = directions(self.arms / unit)[:, : self.rank]
-        candidates = self.candidates / unit
-        outside = candidates - candidates @ axes @ axes.T
-        length = np.linalg.norm(candidates, axis=1)
-        off = np.linalg.norm(outside, axis=1) > SPAN_TOLERANCE * length
+        off = outside(self.candidates / unit, axes)
         if off.any():
             first = int(np.argmax(off))
             raise ValueError(
@@ -325,16 +320,11 @@ class Problem:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Problem):
             return NotImplemented
-        same_numbers = all(
-            np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("arms", "candidates", "thresholds")
-        )
-        same_names = all(np.array_equal(self.coords[k], other.coords[k]) for k in self.coords)
+        numbers = ("arms", "candidates", "thresholds", "references")
         return (
-            same_numbers
-            and same_names
+            all(np.array_equal(getattr(self, name), getattr(other, name)) for name in numbers)
+            and all(np.array_equal(self.coords[k], other.coords[k]) for k in self.coords)
             and self.outcomes == other.outcomes
-            and np.array_equal(self.references, other.references)
             and self.parameter_radius == other.parameter_radius
         )
 

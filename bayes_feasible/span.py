@@ -87,7 +87,7 @@ def coordinates(
         share = rest @ axes.T
         within, rest = within + share, rest - share @ axes
     length = np.linalg.norm(scaled, axis=1)
-    outside = np.linalg.norm(rest, axis=1) / np.where(length > 0, length, 1.0)
+    share_outside = np.linalg.norm(rest, axis=1) / np.where(length > 0, length, 1.0)
     triangular = reduced[chosen]  # lower
     reduced, within = _solve(triangular, reduced), _solve(triangular, within)
     reduced[chosen] = np.eye(rank)
@@ -101,7 +101,7 @@ def coordinates(
         others[chosen] = False  # these are unit vectors
         reduced[others] = _refined(reduced[others], arms[others], 0.0, basis, back)
         within = _refined(within, vectors, 0.0 if rests is None else rests, basis, back)
-    return reduced, within, chosen, outside
+    return reduced, within, chosen, share_outside
 
 
 def _greedy_basis(arms: Array, rank: int) -> tuple[Array, Array, NDArray[np.int64]]:
@@ -295,6 +295,12 @@ def span(arms: Array) -> Array:
     if rank == features:
         return np.eye(features)
     return np.ascontiguousarray(directions(arms)[:, :rank])
+
+
+def outside(vectors: Array, basis: Array) -> NDArray[np.bool_]:
+    """Which vectors, along the last axis, are not in the span of orthonormal columns."""
+    rest = np.linalg.norm(vectors - vectors @ basis @ basis.T, axis=-1)
+    return rest > SPAN_TOLERANCE * np.linalg.norm(vectors, axis=-1)
 
 
 def directions(arms: Array) -> Array:

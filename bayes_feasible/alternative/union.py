@@ -18,12 +18,7 @@ from scipy.special import log_ndtr
 
 from bayes_feasible._at_once import AtOnce
 from bayes_feasible._check import Array
-from bayes_feasible._draws import (
-    block_means,
-    block_noise,
-    eigen_blocks,
-    unrestricted,
-)
+from bayes_feasible._draws import block_means, block_noise, eigen_blocks, unrestricted
 from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.alternative import bounded, general
 from bayes_feasible.alternative.draws import (
@@ -38,7 +33,7 @@ from bayes_feasible.alternative.normal import log_orthant
 from bayes_feasible.alternative.probability import DRAWS, LogProbability, mean_share
 from bayes_feasible.posterior import Posterior, whiten_rows
 from bayes_feasible.problem import Problem
-from bayes_feasible.span import SPAN_TOLERANCE
+from bayes_feasible.span import outside
 
 PAIRS = 2500  # pairs of events whose overlap is integrated exactly
 CHUNK = 2**17  # draws between two looks at whether to stop
@@ -63,7 +58,8 @@ class Union:
         self.limits = np.ascontiguousarray(events.limits[:, self.blocks])
         # Candidates are in the span of the arms; what tells two of them apart need not be, where
         # it is as small as rounding.
-        self._beyond = problem.rank < len(problem.basis) and bool(self._outside(self.vectors).any())
+        deficient = problem.rank < len(problem.basis)
+        self._beyond = deficient and bool(outside(self.vectors, problem.basis).any())
 
     def event_log_probabilities(self, posterior: Posterior, scale: float = 1.0) -> Array:
         """Log-probability of each event, whatever the `parameter_radius`."""
@@ -73,11 +69,7 @@ class Union:
         return _event_log_probabilities(self._whiten(posterior, scale)[1])
 
     def log_probability(
-        self,
-        posterior: Posterior,
-        rng: np.random.Generator,
-        scale: float = 1.0,
-        draws: int = DRAWS,
+        self, posterior: Posterior, rng: np.random.Generator, scale: float = 1.0, draws: int = DRAWS
     ) -> LogProbability:
         """Log-probability of the union; the method is told in `Alternative.log_probability`."""
         if not posterior.textbook:
@@ -188,12 +180,6 @@ class Union:
         at = self.blocks
         return axes, (centre[at], precision[at], self.vectors @ axes, self.limits, radius[at])
 
-    def _outside(self, vectors: Array) -> NDArray[np.bool_]:
-        """Which vectors are not in the span of the arms, over all but the last axis (kept)."""
-        basis = self.problem.basis
-        rest = np.linalg.norm(vectors - vectors @ basis @ basis.T, axis=-1, keepdims=True)
-        return rest > SPAN_TOLERANCE * np.linalg.norm(vectors, axis=-1, keepdims=True)
-
     def _whiten(self, posterior: Posterior, scale: float) -> tuple[Array, Array]:
         """Unit normals and offsets of all events in whitened coordinates."""
         centre = block_means(posterior)[self.blocks]
@@ -203,7 +189,8 @@ class Union:
         white = whiten_rows(posterior, vectors)
         if self._beyond:  # there the prior stands
             rest = posterior.covariance_root()[1]
-            white = np.hstack([white, np.where(self._outside(vectors), vectors @ rest, 0)])
+            new = outside(vectors, self.problem.basis)[:, np.newaxis]
+            white = np.hstack([white, np.where(new, vectors @ rest, 0)])
         # In two steps, for the square of a small number may be no number.
         size = np.abs(white).max(axis=-1, keepdims=True, initial=0.0)
         white /= size

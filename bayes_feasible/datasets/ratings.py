@@ -43,10 +43,7 @@ class RatingCounts:
     def histograms(self) -> xr.DataArray:
         """The counts with their labels, over (`film`, `rating`)."""
         return xr.DataArray(
-            self.counts,
-            {"film": self.films, "rating": STARS},
-            ("film", "rating"),
-            name="ratings",
+            self.counts, {"film": self.films, "rating": STARS}, ("film", "rating"), name="ratings"
         )
 
 

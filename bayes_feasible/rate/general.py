@@ -15,7 +15,7 @@ from bayes_feasible.alternative.events import Events
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.divergence import divergences
 from bayes_feasible.rate.saddle import Exponents, solve
-from bayes_feasible.span import SPAN_TOLERANCE, plainly, span
+from bayes_feasible.span import outside, plainly, span
 
 NAMED = 6  # events that a message lists
 
@@ -109,10 +109,7 @@ class _Pulled:
         self.seen = np.zeros(len(events), dtype=bool)
         for b, outcome in enumerate(instance.problem.outcomes):
             at = np.flatnonzero(mistakes.violated[:, b] & ~mistakes.impossible)
-            vectors = events.vectors[at, b]
-            rest = np.linalg.norm(vectors - vectors @ basis @ basis.T, axis=1)
-            told = rest <= SPAN_TOLERANCE * np.linalg.norm(vectors, axis=1)
-            at = at[told]
+            at = at[~outside(events.vectors[at, b], basis)]
             if not at.size:
                 continue
             self.seen[at] = True

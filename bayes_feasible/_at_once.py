@@ -6,6 +6,7 @@ draws, or often, has the function compiled.
 """
 
 import time
+from dis import get_instructions
 from functools import cache
 from types import FunctionType
 from typing import Any
@@ -21,12 +22,11 @@ PATIENCE = 1.0  # seconds in the interpreter after which compiling pays
 def interpreted(compiled: Any) -> Any:
     """A compiled function as plain Python, with all the compiled functions that it calls."""
     plain = compiled.py_func
+    used = {one.argval for one in get_instructions(plain) if one.opname == "LOAD_GLOBAL"}
     called = {
         name: interpreted(value)
         for name, value in plain.__globals__.items()
-        if name in plain.__code__.co_names
-        and isinstance(value, Dispatcher)
-        and value is not compiled
+        if name in used and isinstance(value, Dispatcher)
     }
     return FunctionType(plain.__code__, plain.__globals__ | called, plain.__name__)
 

@@ -5,7 +5,7 @@ The wrong kind of object raises TypeError; a wrong shape, range or name raises V
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -188,7 +188,7 @@ def pulls(
     arm: Any,
     reward: Any,
     cost: Any,
-    names: tuple[str, str, str] = ("arm", "reward", "cost"),
+    names: Sequence[str] = ("arm", "reward", "cost"),
     *,
     missing: bool = False,
 ) -> tuple[NDArray[np.int64], Array, Array]:

@@ -1,6 +1,7 @@
 """Pulls as they were recorded, one by one."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,10 @@ from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible.files.atomic import netcdf_bytes, replaced
 from bayes_feasible.files.guard import read_file, read_netcdf
+from bayes_feasible.outcomes import REWARD
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
+from bayes_feasible.sums import PLURAL, read_rows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -21,17 +24,22 @@ if TYPE_CHECKING:
 class History:
     """Which arms were pulled, in which order, and what they showed.
 
-    `Posterior` keeps the sums that Gaussian noise of known scale asks for. Models with other
-    noise need the pulls themselves.
+    `Posterior` keeps the sums that its outcomes ask for. Models with other noise need the pulls
+    themselves. A row is one pull, or sums up many.
 
     Parameters
     ----------
     problem : Problem
-    arms : vector over pulls
+    arms : vector over rows
         By index or name.
-    rewards : vector over pulls
-    costs : table (pull, constraint), or a dict of names to vectors
+    rewards : vector over rows
+        NaN where it was not seen (yet); so are costs.
+    costs : table (row, constraint), or a dict of names to vectors
         A vector is enough for one constraint; leave it out if there is none.
+    counts : whole number, or a vector over rows
+        How many pulls each row sums up; see `Posterior.update`.
+    sds : table (row, 1 + constraint), or a dict of names to vectors, optional
+        Standard deviations over the pulls of a row; what has one is their mean, not their sum.
 
     Examples
     --------
@@ -42,30 +50,65 @@ class History:
     array([1. , 0.5])
     """
 
-    def __init__(self, problem: Problem, arms: Any, rewards: Any, costs: Any = None) -> None:
+    def __init__(
+        self, problem: Problem, arms: Any, rewards: Any, costs: Any = None, counts: Any = 1, *,
+        sds: Any = None,
+    ) -> None:  # fmt: skip
         _check.kind("problem", problem, Problem)
         self.problem = problem
         arms = _check.arms(problem, arms)
-        names = ("arms", "rewards", "costs")
-        checked = _check.pulls(problem, arms, rewards, costs, names)
-        self.arms: NDArray[np.int64] = checked[0]
-        self.rewards: Array = checked[1]
-        self.costs: Array = checked[2]
+        self._rows = read_rows(problem, arms, rewards, costs, counts, sds, PLURAL)
+
+    @property
+    def arms(self) -> NDArray[np.int64]:
+        """Arm of each row, by index."""
+        return self._rows.arms
+
+    @property
+    def rewards(self) -> Array:
+        """Reward of each row."""
+        return self._rows.values[:, 0]
+
+    @property
+    def costs(self) -> Array:
+        """Costs of each row, (row, constraint)."""
+        return self._rows.values[:, 1:]
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many pulls each row sums up."""
+        return self._rows.counts
+
+    @property
+    def sds(self) -> Array:
+        """Standard deviations over the pulls of each row, (row, 1 + constraint); NaN for none."""
+        return self._rows.sds
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], problem: Problem) -> "History":
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        problem: Problem,
+        columns: Mapping[str, str | None] | None = None,
+    ) -> "History":
         r"""Read recorded pulls, whoever recorded them.
 
         Parameters
         ----------
         path : path
             A .csv table with one pull a line, or a netCDF file (.nc). The table has a column
-            `arm` (names, or indices where no arm's name is a number), a column `reward`, and one
-            for each constraint, under its name or as `cost_0`, `cost_1`, ...; `cost` will do for
-            a single one. Empty lines are skipped. In netCDF these are variables over the pulls;
-            the costs may be one, `cost`, over pulls and constraints, as `save` writes it.
+            `arm` (names, or indices where no arm's name is a number), a column for the reward
+            under its name or as `reward`, and one for each constraint, under its name or as
+            `cost_0`, `cost_1`, ...; `cost` will do for a single one. An empty cell was not seen
+            (yet); empty lines are skipped. Where lines sum up many pulls, a column `count` says
+            how many, and `sd_` before an outcome's name makes that outcome a mean with this
+            standard deviation. In netCDF these are variables over the rows; the costs may be
+            one, `cost`, over rows and constraints, as `save` writes it.
         problem : Problem
             What the arms and the constraints are.
+        columns : dict of such names to columns of the file, optional
+            Where the file has names of its own, such as `{"arm": "variant", "count": "visitors"}`.
+            Its other columns are then left aside. None: the file has no such column.
 
         Raises
         ------
@@ -88,9 +131,10 @@ class History:
         if not file.exists():
             raise FileNotFoundError(f"{file}: no such file")
         try:
+            given = {} if columns is None else dict(columns)
             if file.suffix.lower() == ".csv":
-                return cls(problem, *_from_csv(file, problem))
-            return cls(problem, *_from_netcdf(file, problem))
+                return _from_csv(file, problem, given)
+            return _from_netcdf(file, problem, given)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{file}: {error}") from error
 
@@ -145,14 +189,21 @@ class History:
         if pulls > len(self):
             raise ValueError(f"pulls: expected at most {len(self)}, got {pulls}")
         part = slice(pulls)
-        return History(self.problem, self.arms[part], self.rewards[part], self.costs[part])
+        return History(
+            self.problem, self.arms[part], self.rewards[part], self.costs[part], self.counts[part],
+            sds=self.sds[part],
+        )  # fmt: skip
 
     def posterior(self) -> Posterior:
-        """What the pulls say if the noise is Gaussian with the scales of the problem."""
-        return Posterior.from_history(self.problem, self.arms, self.rewards, self.costs)
+        """What the pulls say if the outcomes are those of the problem."""
+        posterior = Posterior(self.problem)
+        posterior._add(self._rows)
+        return posterior
 
     def to_dataset(self) -> "xr.Dataset":
         """`arm` (as an index), `reward` and `cost` over `pull` and `constraint`.
+
+        Where rows sum up many pulls, `count` and `sd` (over `pull` and `outcome`) too.
 
         Examples
         --------
@@ -163,7 +214,7 @@ class History:
         """
         import xarray as xr
 
-        return xr.Dataset(
+        dataset = xr.Dataset(
             {
                 "arm": ("pull", self.arms),
                 "reward": ("pull", self.rewards),
@@ -174,9 +225,14 @@ class History:
                 "constraint": self.problem.coords["constraint"],
             },
         )
+        if (self.counts == 1).all():
+            return dataset
+        return dataset.assign(count=("pull", self.counts), sd=(("pull", "outcome"), self.sds))
 
     def __repr__(self) -> str:
-        return f"History of {len(self)} pulls of {len(self.problem.arms)} arms"
+        pulls = int(self.counts.sum())
+        rows = "" if pulls == len(self) else f" in {len(self)} rows"
+        return f"History of {pulls} pulls{rows} of {len(self.problem.arms)} arms"
 
 
 _EXTENSIONS = (".csv", ".nc")
@@ -193,30 +249,35 @@ def _recognised(path: Any) -> Path:
     return file
 
 
-def _from_csv(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
+def _from_csv(file: Path, problem: Problem, columns: Mapping[str, str | None]) -> History:
     from bayes_feasible.files.pulls import read_pulls
 
     try:
         text = read_file(file).decode("utf-8-sig")  # line breaks in names as they are
     except UnicodeDecodeError as error:
         raise ValueError(f"expected text in UTF-8 ({error})") from error
-    arms, rewards, costs = read_pulls(text, problem)
-    table = np.array(costs, dtype=float).reshape(len(arms), problem.thresholds.size)
-    return np.array(arms, dtype=np.int64), rewards, table
+    return read_pulls(text, problem, columns)
 
 
-def _from_netcdf(file: Path, problem: Problem) -> tuple[Any, Any, Any]:
+def _from_netcdf(file: Path, problem: Problem, columns: Mapping[str, str | None]) -> History:
     stored = read_netcdf(read_file(file))
-    missing = [name for name in ("arm", "reward") if name not in stored]
+    for name, theirs in columns.items():
+        if theirs not in stored:
+            raise ValueError(f"columns: no variable {theirs!r}, which was to be {name!r}")
+    stored = stored.rename({theirs: name for name, theirs in columns.items() if theirs != name})
+    reward = problem.reward_name if problem.reward_name in stored else REWARD
+    missing = [name for name in ("arm", reward) if name not in stored]
     if missing:
         raise ValueError(f"no variable {', '.join(map(repr, missing))}")
-    ours = list(map(str, problem.coords["arm"].tolist()))
-    if "arm_name" in stored and (theirs := list(map(str, stored.arm_name.values.tolist()))) != ours:
-        raise ValueError(f"arms: expected those of the problem, {ours}, got {theirs}")
+    names = list(map(str, problem.coords["arm"].tolist()))
+    if "arm_name" in stored and (got := list(map(str, stored.arm_name.values.tolist()))) != names:
+        raise ValueError(f"arms: expected those of the problem, {names}, got {got}")
     arms = stored.arm.values
     if arms.dtype.kind in "UOT":
         arms = _check.arms(problem, list(map(str, arms)), name="arm")
-    return arms, stored.reward.values, _costs(stored, problem)
+    counts = stored["count"].values if "count" in stored else 1
+    sds = stored.sd.values if "sd" in stored else None
+    return History(problem, arms, stored[reward].values, _costs(stored, problem), counts, sds=sds)
 
 
 def _costs(stored: "xr.Dataset", problem: Problem) -> Any:

@@ -28,6 +28,7 @@ from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible.prior import Prior
 
+REWARD = "reward"  # its name, unless it has another
 NODES = 100  # of the quadrature over a Gaussian natural parameter
 
 
@@ -66,6 +67,11 @@ class Outcome(ABC):
         """Whether it is Gaussian with known noise."""
         return False
 
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the prior of the parameter: finite where noise is learnt."""
+        return np.inf
+
     def prior_on(self, features: int, name: str) -> tuple[Array, Array]:
         """Mean and covariance of the prior, `Prior(0, 1)` by default."""
         return (Prior() if self.prior is None else self.prior)._on(features, name=f"{name}: prior")
@@ -91,6 +97,13 @@ class Outcome(ABC):
         nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
         natural = np.asarray(centre)[..., np.newaxis] + np.asarray(sd)[..., np.newaxis] * nodes
         return self.mean(natural) @ weights / weights.sum()
+
+    def sd_over(self, centre: Array, sd: Array) -> Array:
+        """The standard deviation of the mean where the natural parameter is Gaussian itself."""
+        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+        natural = np.asarray(centre)[..., np.newaxis] + np.asarray(sd)[..., np.newaxis] * nodes
+        off = self.mean(natural) - self.mean_over(centre, sd)[..., np.newaxis]
+        return np.sqrt(np.square(off) @ weights / weights.sum())
 
     @abstractmethod
     def divergence(self, natural: Array, other: Array) -> Array:
@@ -172,6 +185,11 @@ class Gaussian(Outcome):
         """Whether the noise is learnt."""
         return self.noise is None
 
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the prior of the parameter: finite where noise is learnt."""
+        return 2 * self.noise_prior[0] if self.learnt else np.inf
+
     def prior_on(self, features: int, name: str) -> tuple[Array, Array]:
         """By default N(0, noise² I), the noise that is known or its prior guess."""
         if self.prior is not None:
@@ -195,6 +213,10 @@ class Gaussian(Outcome):
     def mean_over(self, centre: Array, sd: Array) -> Array:
         """The centre."""
         return np.asarray(centre, dtype=float)
+
+    def sd_over(self, centre: Array, sd: Array) -> Array:
+        """That of the natural parameter."""
+        return np.asarray(sd, dtype=float)
 
     def variance(self, natural: Array) -> Array:
         """In units of the noise: 1."""
@@ -326,6 +348,11 @@ class Poisson(Outcome):
         """That of a log-normal variable."""
         return self.mean(np.asarray(centre) + np.square(sd) / 2)
 
+    def sd_over(self, centre: Array, sd: Array) -> Array:
+        """That of a log-normal variable."""
+        with np.errstate(over="ignore"):
+            return self.mean_over(centre, sd) * np.sqrt(np.expm1(np.square(sd)))
+
     def variance(self, natural: Array) -> Array:
         """The rate."""
         return self.mean(natural)
@@ -382,14 +409,19 @@ def _log_ratio(name: str, by: float, what: str) -> float:
     return float(np.log(by))
 
 
-def read_reward(reward: Any, noise: Any) -> Outcome:
-    """The outcome of the reward, from what a user gave for it or for its noise."""
+def read_reward(reward: Any, noise: Any) -> tuple[str, Outcome]:
+    """Name and outcome of the reward, from what a user gave for it or for its noise."""
     if reward is None:
-        return Gaussian(_check.positive("reward_noise", 1.0 if noise is None else noise))
+        return REWARD, Gaussian(_check.positive("reward_noise", 1.0 if noise is None else noise))
+    name = REWARD
+    if isinstance(reward, Mapping):
+        if len(reward) != 1 or not isinstance(name := next(iter(reward)), str) or not name:
+            raise ValueError(f"reward: expected one name and its outcome, got {dict(reward)!r}")
+        reward = reward[name]
     _check.kind("reward", reward, Outcome)
     if noise is not None:
         raise ValueError("reward_noise: expected reward or reward_noise, got both")
-    return reward
+    return name, reward
 
 
 def read_costs(costs: Any, noise: Any, constraints: int, names: list[Any] | None) -> list[Outcome]:

@@ -14,9 +14,11 @@ from bayes_feasible.blocks.base import Block
 from bayes_feasible.blocks.gaussian import GaussianBlock, conjugate
 from bayes_feasible.blocks.log_concave import LogConcaveBlock
 from bayes_feasible.blocks.student import StudentBlock
+from bayes_feasible.instance import Instance
 from bayes_feasible.outcomes import Gaussian, Outcome
 from bayes_feasible.problem import Problem
 from bayes_feasible.span import Factor, least_squares, unwhiten, whiten
+from bayes_feasible.summary import Law, summarise
 from bayes_feasible.sums import Sums
 
 if TYPE_CHECKING:
@@ -132,6 +134,66 @@ class Posterior(Sums):
         return natural
 
     @property
+    def noise(self) -> Array:
+        """Standard deviations of Gaussian outcomes, known or as learnt; 1 for others, by block."""
+        known = np.where(np.isnan(self.problem.noise), 1.0, self.problem.noise)
+        for b, outcome in enumerate(self.problem.outcomes):
+            if isinstance(outcome, Gaussian) and outcome.learnt:
+                block: Any = self.blocks[b]
+                known[b] = np.sqrt(block.scale / block.shape)
+        return known
+
+    def estimate(self) -> Instance:
+        """The instance that would be true if the parameters, and learnt noise, were as estimated.
+
+        Examples
+        --------
+        >>> from bayes_feasible import Posterior, Problem
+        >>> posterior = Posterior(Problem([[1, 0], [0, 1]], thresholds=0.5))
+        >>> posterior.update([0, 1], [2.0, 1.0], [1.2, 0.3])
+        >>> posterior.estimate().mean_cost.tolist()
+        [[0.6], [0.15]]
+        """
+        noise, learnt = self.noise, np.isnan(self.problem.noise)
+        return Instance(
+            self.problem, self.theta_reward, self.theta_cost,
+            reward_noise=noise[0] if learnt[0] else None,
+            cost_noise=noise[1:] if learnt[1:].any() else None,
+        )  # fmt: skip
+
+    def summary(self, probability: float = 0.95) -> "xr.Dataset":
+        """What is known of every candidate, in the units of the outcomes.
+
+        Parameters
+        ----------
+        probability : float
+            Of the central intervals.
+
+        Returns
+        -------
+        Dataset
+            Over `candidate`: `mean`, `sd` and `low`, `high` of the reward and of each cost (over
+            `outcome`), for 0/1 and counts by the Gaussian at the mode; and `feasible`, the
+            probability of being feasible. A `parameter_radius` is not taken into account.
+
+        Examples
+        --------
+        >>> from bayes_feasible import Posterior, Problem
+        >>> posterior = Posterior(Problem([[1, 0], [0, 1]], thresholds={"dose": 0.5}))
+        >>> posterior.update([0, 1], [2.0, 1.0], [1.2, 0.3])
+        >>> posterior.summary().sel(outcome="dose", candidate=0)["mean"].item()
+        0.6
+        """
+        laws = [
+            Law(block.mean, block.root @ block.root.T, getattr(block, "freedom", np.inf))
+            for block in self.blocks
+        ]
+        found = summarise(self.problem, laws, probability)
+        feasible = Events.that_each_is_feasible(self.problem)
+        log_feasible, _, _ = general.event_tails(feasible, self.blocks)
+        return found.assign(feasible=("candidate", np.exp(log_feasible)))
+
+    @property
     def precision(self) -> Array:
         r"""The matrix :math:`V = I + \sum_t x_t x_t^\top`, over (feature, feature)."""
         self._check_textbook("precision")
@@ -160,7 +222,8 @@ class Posterior(Sums):
         feasible = self.problem.feasible(self._centres()[1:])
         if not feasible.any():
             return None
-        return int(np.argmax(np.where(feasible, self.mean_reward, -np.inf)))
+        natural = self.problem.candidates @ self._centres()[0]
+        return int(np.argmax(np.where(feasible, natural, -np.inf)))
 
     def whiten(self, vectors: Array) -> Array:
         r"""Rows `w` with :math:`w \cdot w' = z^\top V^{-1} z'` for rows `z` in the arms' span.

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
-from bayes_feasible.outcomes import Gaussian, Outcome, Relative, read_costs, read_reward
-from bayes_feasible.prior import along, below, quantile
+from bayes_feasible.outcomes import REWARD, Gaussian, Outcome, Relative, read_costs, read_reward
 from bayes_feasible.span import directions, outside, span
+from bayes_feasible.summary import Law, summarise
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,8 +35,9 @@ class Problem:
     candidates : like `arms`, optional
         What can be recommended; the arms themselves by default. Each must lie in the span of
         the arms, for otherwise no number of pulls would tell its reward.
-    reward : Outcome, optional
-        What a reward is: `Gaussian`, `Bernoulli` or `Poisson`, with a prior of its own.
+    reward : Outcome, or dict of its name to it, optional
+        What a reward is: `Gaussian`, `Bernoulli` or `Poisson`, with a prior of its own. The name
+        stands in files and wherever outcomes are told apart; "reward" by default.
     costs : Outcome, or one for each constraint, optional
         What the costs are: one for all, a sequence, or a dict of names to outcomes. Thresholds
         are in the units of the outcome: a mean, a probability, a rate.
@@ -56,7 +57,7 @@ class Problem:
     thresholds, cost_noise : ndarray
         One value for each constraint.
     outcomes : tuple of Outcome
-        Of the reward, then of each cost.
+        Of the reward, then of each cost; `outcome_names` are their names.
     limits : ndarray (constraint,)
         The thresholds on the scale of the natural parameter, which is linear in the features.
     references : ndarray (constraint, feature)
@@ -85,7 +86,7 @@ class Problem:
         thresholds: Any = (),
         *,
         candidates: Any = None,
-        reward: Outcome | None = None,
+        reward: Outcome | Mapping[str, Outcome] | None = None,
         costs: Any = None,
         reward_noise: float | None = None,
         cost_noise: Any = None,
@@ -118,13 +119,16 @@ class Problem:
             "feature": _check.names(named_by, features, self.arms.shape[1]),
             "constraint": _check.names("thresholds", constraint_names, limits.size),
         }
+        self.reward_name, own = read_reward(reward, reward_noise)
         self.outcomes = (
-            read_reward(reward, reward_noise),
+            own,
             *read_costs(costs, cost_noise, limits.size, constraint_names),
         )
         self.relative: tuple[Relative | None, ...] = tuple(
             relative.get(j) for j in range(limits.size)
         )
+        if self.reward_name != REWARD and self.outcome_names.count(self.reward_name) > 1:
+            raise ValueError(f"reward: expected a name that no cost has, got {self.reward_name!r}")
         self._set_limits()
         for array in (self.arms, self.candidates, self.thresholds, self.limits, self.references):
             array.setflags(write=False)
@@ -162,6 +166,15 @@ class Problem:
                 "and absolute thresholds"
             )
 
+    @property
+    def outcome_names(self) -> list[str]:
+        """The names of the reward and of the costs."""
+        costs = self.coords["constraint"].tolist()
+        return [
+            self.reward_name,
+            *(one if isinstance(one, str) else f"cost_{one}" for one in costs),
+        ]
+
     @cached_property
     def noise(self) -> Array:
         """Known standard deviations, block by block; NaN where there is none to know."""
@@ -197,7 +210,7 @@ class Problem:
         Returns
         -------
         Dataset
-            Over `candidate`: `mean` and `low`, `high` of the reward and of each cost (over
+            Over `candidate`: `mean`, `sd` and `low`, `high` of the reward and of each cost (over
             `outcome`), in their own units; and `feasible`, the probability of being feasible.
 
         Examples
@@ -211,35 +224,14 @@ class Problem:
         >>> summary.feasible.values.round(2).tolist()
         [0.98, 0.83]
         """
-        import xarray as xr
-
-        if not 0 < probability < 1:
-            raise ValueError(f"probability: expected a number between 0 and 1, got {probability!r}")
-        mean, low, high = (np.empty((1 + self.limits.size, len(self.candidates))) for _ in range(3))
-        feasible = np.ones(len(self.candidates))
-        for b, (outcome, (centre, covariance)) in enumerate(
-            zip(self.outcomes, self.priors, strict=True)
-        ):
-            freedom = np.inf
-            if isinstance(outcome, Gaussian) and outcome.learnt:
-                freedom = 2 * outcome.noise_prior[0]
-            at, sd = along(self.candidates, centre, covariance)
-            mean[b] = outcome.mean_over(at, sd)
-            width = quantile((1 + probability) / 2, freedom) * sd
-            low[b], high[b] = outcome.mean(at - width), outcome.mean(at + width)
-            if b:
-                at, sd = along(self.cost_vectors[:, b - 1], centre, covariance)
-                with np.errstate(divide="ignore"):  # a zero vector: for certain
-                    feasible *= below((self.limits[b - 1] - at) / sd, freedom)
-        dims = ("outcome", "candidate")
-        return xr.Dataset(
-            {"mean": (dims, mean), "low": (dims, low), "high": (dims, high),
-             "feasible": ("candidate", feasible)},
-            coords={
-                "outcome": ["reward", *map(str, self.coords["constraint"])],
-                "candidate": self.coords["candidate"],
-            },
-        )  # fmt: skip
+        laws = [
+            Law(
+                *prior,
+                2 * one.noise_prior[0] if isinstance(one, Gaussian) and one.learnt else np.inf,
+            )
+            for one, prior in zip(self.outcomes, self.priors, strict=True)
+        ]
+        return summarise(self, laws, probability)
 
     @cached_property
     def cost_vectors(self) -> Array:
@@ -325,6 +317,7 @@ class Problem:
             all(np.array_equal(getattr(self, name), getattr(other, name)) for name in numbers)
             and all(np.array_equal(self.coords[k], other.coords[k]) for k in self.coords)
             and self.outcomes == other.outcomes
+            and self.reward_name == other.reward_name
             and self.parameter_radius == other.parameter_radius
         )
 
@@ -342,7 +335,7 @@ class Problem:
         ):
             label = name if isinstance(name, str) else f"cost {name}"
             lines.append(f"  {label} {self._describe_limit(j)}, {_describe(outcome)}")
-        lines.append(f"  reward {_describe(self.outcomes[0])}")
+        lines.append(f"  {self.reward_name} {_describe(self.outcomes[0])}")
         if self.parameter_radius is not None:
             reward, cost = self.parameter_radius
             lines.append(f"  norm of the parameters: reward <= {reward:g}, costs <= {cost:g}")

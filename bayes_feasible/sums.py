@@ -1,7 +1,7 @@
 """What pulls add up to: all that a posterior needs of them."""
 
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,8 @@ from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible.outcomes import Gaussian
 from bayes_feasible.problem import Problem
+
+PLURAL = ("arms", "rewards", "costs")
 
 
 class Sums:
@@ -39,16 +41,21 @@ class Sums:
         self.squares: Array = np.zeros((arms, 1 + constraints))  # about each arm's own mean
 
     @classmethod
-    def from_history(cls, problem: Problem, arms: Any, rewards: Any, costs: Any = None) -> Self:
+    def from_history(
+        cls, problem: Problem, arms: Any, rewards: Any, costs: Any = None, counts: Any = 1, *,
+        sds: Any = None,
+    ) -> Self:  # fmt: skip
         """The posterior after a recorded history.
 
         Parameters
         ----------
         problem : Problem
-        arms : vector of arms by index or name, shape (pull,)
-        rewards : vector, shape (pull,)
-        costs : table, shape (pull, constraint)
+        arms : vector of arms by index or name, shape (row,)
+        rewards : vector, shape (row,)
+        costs : table, shape (row, constraint)
             A vector will do for one constraint, and nothing for none.
+        counts, sds
+            Where rows sum up many pulls; see `update`.
 
         Examples
         --------
@@ -59,11 +66,14 @@ class Sums:
         """
         posterior = cls(problem)
         arms = _check.arms(problem, arms)
-        posterior._update(arms, rewards, costs, 1, None, ("arms", "rewards", "costs"))
+        posterior._add(read_rows(problem, arms, rewards, costs, counts, sds, PLURAL))
         return posterior
 
     @classmethod
-    def from_sums(cls, problem: Problem, counts: Any, reward_sums: Any, cost_sums: Any) -> Self:
+    def from_sums(
+        cls, problem: Problem, counts: Any, reward_sums: Any, cost_sums: Any = None, *,
+        sds: Any = None,
+    ) -> Self:  # fmt: skip
         """The posterior from how often each arm was pulled and the sums of what it showed.
 
         Parameters
@@ -73,6 +83,8 @@ class Sums:
         reward_sums : shape (arm,)
         cost_sums : shape (arm, constraint)
             All in the order of the arms, or by their names.
+        sds : table (arm, 1 + constraint), optional
+            See `update`: what has a standard deviation beside it is a mean.
 
         Examples
         --------
@@ -81,10 +93,9 @@ class Sums:
         >>> Posterior.from_sums(problem, [2, 1], [3.0, 1.0], [[0.3], [0.7]]).theta_reward
         array([1. , 0.5])
         """
-        posterior = cls(problem)
         arms = problem.coords["arm"]
         number = _check.numbers("counts", _check.by_name("counts", counts, arms, "arm"))
-        if number.shape != posterior.counts.shape:
+        if number.shape != arms.shape:
             raise ValueError(f"counts: expected one an arm, got shape {number.shape}")
         if number.min() < 0 or np.any(number != np.floor(number)):
             raise ValueError("counts: expected whole numbers that are not negative")
@@ -92,17 +103,22 @@ class Sums:
             raise ValueError(f"counts: {number.max():g} pulls are too many to be counted exactly")
         sums = _check.by_name("reward_sums", reward_sums, arms, "arm")
         rewards = _check.numbers("reward_sums", sums)
-        if rewards.shape != posterior.reward_sums.shape:
+        if rewards.shape != arms.shape:
             raise ValueError(f"reward_sums: expected one an arm, got shape {rewards.shape}")
         cost_sums = _check.costs_by_arm("cost_sums", cost_sums, problem)
         costs = _check.costs("cost_sums", cost_sums, len(arms), problem.coords["constraint"])
         if np.any((number == 0) & ((rewards != 0) | np.any(costs != 0, axis=1))):
             raise ValueError("counts: an arm with a sum that is not 0 was never pulled")
-        posterior.counts[:], posterior.reward_sums[:], posterior.cost_sums[:] = (
-            number,
-            rewards,
-            costs,
-        )
+        pulled = np.flatnonzero(number)
+        if sds is not None:
+            sds = read_sds(problem, sds, (arms.size, 1 + problem.thresholds.size))[pulled]
+        posterior = cls(problem)
+        posterior._add(
+            read_rows(
+                problem, pulled, rewards[pulled], costs[pulled], number[pulled], sds,
+                ("counts", "reward_sums", "cost_sums"),
+            )
+        )  # fmt: skip
         return posterior
 
     def update(
@@ -110,20 +126,23 @@ class Sums:
     ) -> None:
         """Take in one pull, or many at once where vectors are given.
 
+        An outcome that was not seen (yet) is NaN. What is seen later is told in a row of its own,
+        in any order, and completes a pull: `counts` are the fewest pulls that can have shown all
+        that was seen.
+
         Parameters
         ----------
         arm : index or name of an arm, or a vector of them
         reward : number, or a vector
-            NaN where it was not seen (yet).
-        cost : one number for each constraint, or a table (pull, constraint)
-            In the order of the constraints, or by their names (dict, Series, DataFrame). NaN
-            where it was not seen (yet).
+        cost : one number for each constraint, or a table (row, constraint)
+            In the order of the constraints, or by their names (dict, Series, DataFrame).
         count : whole number, or a vector
-            Where it is more than 1, reward and cost are sums over so many pulls of the arm:
-            successes, counts, totals.
-        sd : number for the reward and each cost, or a table (pull, 1 + constraint), optional
-            Standard deviations of the outcomes summed (with n - 1), needed where the noise of a
-            Gaussian is learnt from sums.
+            Where it is more than 1, the row sums up so many pulls of the arm: reward and cost are
+            totals, successes or counts over them.
+        sd : numbers for the reward and each cost, or a table (row, 1 + constraint), optional
+            Standard deviations (with n - 1) over the pulls of a row, or NaN; or a dict of names
+            to them. What has one is the mean over the pulls instead of their sum. Needed where
+            the noise of a Gaussian is learnt from rows of many pulls.
 
         Examples
         --------
@@ -132,69 +151,36 @@ class Sums:
         >>> posterior.update(0, 2.0, [0.1, 1.5])
         >>> posterior.update([0, 1], [1.0, 1.0], [[0.2, 1.4], [0.7, 0.3]])
         >>> posterior.update(1, 8.0, [2.5, float("nan")], count=10)
+        >>> posterior.update(1, float("nan"), [float("nan"), 3.1], count=10)  # seen later
         >>> posterior.counts
         array([ 2, 11])
         """
-        self._update(arm, reward, cost, count, sd, ("arm", "reward", "cost"))
+        self._add(read_rows(self.problem, arm, reward, cost, count, sd))
 
-    def _update(
-        self, arm: Any, reward: Any, cost: Any, count: Any, sd: Any, names: tuple[str, str, str]
-    ) -> None:
-        problem = self.problem
-        arms, rewards, costs = _check.pulls(problem, arm, reward, cost, names, missing=True)
-        number = _check_counts(count, arms.size).astype(float)
-        shown = np.column_stack([rewards, costs])
-        labels = check_outcomes(problem, shown, number, names)
-        within = self._within(shown, number, sd, labels)
-        size = len(self.counts)
-        there = ~np.isnan(shown)
-        for b, outcome in enumerate(problem.outcomes):
-            if isinstance(outcome, Gaussian) and outcome.learnt:
-                seen = there[:, b]
-                self._add_squares(b, arms[seen], shown[seen, b], number[seen], within[seen, b])
-        self.counts += np.bincount(arms, number, minlength=size).astype(np.int64)
-        shown = np.where(there, shown, 0.0)
-        self.reward_sums += np.bincount(arms, shown[:, 0], minlength=size)
-        for j in range(costs.shape[1]):
-            self.cost_sums[:, j] += np.bincount(arms, shown[:, 1 + j], minlength=size)
-        for b in np.flatnonzero(~there.all(axis=0)).tolist():
-            lost = np.bincount(arms, np.where(there[:, b], 0, number), minlength=size)
-            self.missing[:, b] += lost.astype(np.int64)
-        self._forget()
-
-    def _within(self, shown: Array, number: Array, sd: Any, labels: list[str]) -> Array:
-        """Sums of squares about the mean of each row of sums."""
-        result = np.zeros(shown.shape)
-        given = None
-        if sd is not None:
-            given = _check.numbers("sd", sd, missing=True)
-            if given.shape not in (shown.shape, shown.shape[1:], ()):
-                raise ValueError(
-                    f"sd: expected {shown.shape[1]} numbers, one for the reward and each cost, "
-                    f"got shape {given.shape}"
-                )
-            given = np.broadcast_to(given, shown.shape)
-            if np.any(given < 0):
-                raise ValueError(f"sd: expected no negative number, got {np.nanmin(given):g}")
+    def _add(self, rows: "Rows") -> None:
+        """Take in rows that were checked."""
+        arms, number, size = rows.arms, rows.counts.astype(float), len(self.counts)
+        shown, there = rows.sums, ~np.isnan(rows.values)
+        within = np.where(np.isnan(rows.sds), 0.0, np.square(rows.sds) * (number - 1)[:, None])
+        seen = self.seen
         for b, outcome in enumerate(self.problem.outcomes):
-            if not (isinstance(outcome, Gaussian) and outcome.learnt):
-                continue
-            summed = (number > 1) & ~np.isnan(shown[:, b])
-            if summed.any() and (given is None or np.isnan(given[summed, b]).any()):
-                raise ValueError(
-                    f"sd: {labels[b]} has noise that is learnt, so sums need the standard "
-                    "deviation of what was summed"
-                )
-            if summed.any() and given is not None:
-                result[summed, b] = np.square(given[summed, b]) * (number[summed] - 1)
-        return result
+            some = slice(None) if there[:, b].all() else there[:, b]
+            if isinstance(outcome, Gaussian) and outcome.learnt:
+                self._add_squares(b, arms[some], shown[some, b], number[some], within[some, b])
+            sums = self.reward_sums if b == 0 else self.cost_sums[:, b - 1]
+            sums += np.bincount(arms[some], shown[some, b], minlength=size)
+            more = np.bincount(arms[some], number[some], minlength=size)
+            seen[:, b] += more.astype(np.int64)
+        self.counts = seen.max(axis=1)
+        self.missing = self.counts[:, np.newaxis] - seen
+        self._forget()
 
     def _add_squares(
         self, b: int, arms: NDArray[np.int64], sums: Array, number: Array, within: Array
     ) -> None:
         """Add to the squares about each arm's mean those of new rows, and between the means."""
         size = len(self.counts)
-        old_count = (self.counts - self.missing[:, b]).astype(float)
+        old_count = self.seen[:, b].astype(float)
         old_sum = self.reward_sums if b == 0 else self.cost_sums[:, b - 1]
         new_count = np.bincount(arms, number, minlength=size)
         new_sum = np.bincount(arms, sums, minlength=size)
@@ -234,14 +220,86 @@ class Sums:
         return other
 
 
-def check_outcomes(
-    problem: Problem, shown: Array, number: Any, names: Sequence[str] = ("arm", "reward", "cost")
-) -> list[str]:
-    """Refuse what no outcomes add up to; the names of the outcomes."""
+class Rows(NamedTuple):
+    """What was recorded, row by row: one pull, or many summed up."""
+
+    arms: NDArray[np.int64]  # (row,)
+    values: Array  # (row, 1 + constraint): NaN where it was not seen
+    counts: NDArray[np.int64]  # (row,): pulls
+    sds: Array  # (row, 1 + constraint): NaN, or what makes the value a mean instead of a sum
+
+    @property
+    def sums(self) -> Array:
+        """The values as sums over the pulls."""
+        number = self.counts[:, np.newaxis]
+        return np.where(np.isnan(self.sds), self.values, self.values * number)
+
+    @property
+    def single(self) -> bool:
+        """Whether every row is one pull that showed everything."""
+        return bool((self.counts == 1).all()) and not np.isnan(self.values).any()
+
+
+def read_rows(
+    problem: Problem, arm: Any, reward: Any, cost: Any = None, count: Any = 1, sd: Any = None,
+    names: Sequence[str] = ("arm", "reward", "cost"),
+) -> Rows:  # fmt: skip
+    """Rows as a user gives them; what no pulls of the problem show is refused."""
+    arms, rewards, costs = _check.pulls(problem, arm, reward, cost, names, missing=True)
+    values, counts = np.column_stack([rewards, costs]), _check_counts(count, arms.size)
+    rows = Rows(arms, values, counts, read_sds(problem, sd, values.shape))
     labels = [names[1], *(f"{names[2]} {name}" for name in problem.coords["constraint"])]
-    for label, outcome, column in zip(labels, problem.outcomes, shown.T, strict=True):
-        outcome.check(label, column, number)
-    return labels
+    for label, outcome, column, sds in zip(
+        labels, problem.outcomes, values.T, rows.sds.T, strict=True
+    ):
+        outcome.check(label, column, counts.astype(float))
+        summed = (counts > 1) & ~np.isnan(column)
+        if isinstance(outcome, Gaussian) and outcome.learnt and np.isnan(sds[summed]).any():
+            raise ValueError(
+                f"sd: {label} has noise that is learnt, so a row of many pulls needs their "
+                "standard deviation"
+            )
+    return rows
+
+
+def stack_rows(
+    problem: Problem, arms: Any, rewards: Any, costs: Any, counts: Any = 1, sds: Any = np.nan
+) -> Rows:
+    """Rows that were checked before, from lists."""
+    arms = np.array(arms, dtype=np.int64)
+    table = np.array(costs, dtype=float).reshape(arms.size, problem.thresholds.size)
+    values = np.column_stack([np.array(rewards, dtype=float), table])
+    number = np.broadcast_to(np.asarray(counts, dtype=np.int64), arms.shape)
+    spread = np.asarray(sds, dtype=float)
+    spread = spread.reshape(values.shape) if spread.ndim else np.broadcast_to(spread, values.shape)
+    return Rows(arms, values, number, spread)
+
+
+def read_sds(problem: Problem, sd: Any, shape: tuple[int, ...]) -> Array:
+    """Standard deviations within rows, over (row, 1 + constraint); NaN where there is none."""
+    sds = np.full(shape, np.nan)
+    if sd is None:
+        return sds
+    gaussian = np.array([isinstance(outcome, Gaussian) for outcome in problem.outcomes])
+    if isinstance(sd, Mapping):
+        names = problem.outcome_names
+        for name, given in sd.items():
+            if name not in names:
+                raise ValueError(f"sd: {_check.unknown('outcome', name, names)}")
+            sds[:, names.index(name)] = _check.numbers(f"sd {name}", given, missing=True)
+    else:
+        given = _check.numbers("sd", sd, missing=True)
+        if given.shape not in (shape, shape[1:], ()):
+            raise ValueError(
+                f"sd: expected {shape[1]} numbers, one for the reward and each cost, "
+                f"got shape {given.shape}"
+            )
+        sds[:] = np.where(gaussian, given, np.nan) if given.ndim == 0 else given
+    if np.any(sds < 0):
+        raise ValueError(f"sd: expected no negative number, got {np.nanmin(sds):g}")
+    if not np.isnan(sds[:, ~gaussian]).all():
+        raise ValueError("sd: expected NaN for 0/1 and counts, which have none to give")
+    return sds
 
 
 def _check_counts(value: Any, rows: int) -> NDArray[np.int64]:

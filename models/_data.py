@@ -88,9 +88,9 @@ class Pulls:
     @property
     def observed(self) -> Array:
         """Rewards and costs of the pulls one by one, (pull, block)."""
-        if self.history is None:
+        if self.history is None or (self.history.counts != 1).any():
             raise ValueError(
-                "data: this model needs the pulls one by one, a History, not a Posterior"
+                "data: this model needs the pulls one by one, a History that sums nothing up"
             )
         return np.column_stack([self.history.rewards, self.history.costs])
 

@@ -216,7 +216,7 @@ def _estimated(posterior: Posterior, choice: int | None, shares: Any) -> Bound |
     if choice is None or not posterior.pulls:
         return None
     try:
-        estimate = Instance(posterior.problem, posterior.theta_reward, posterior.theta_cost)
+        estimate = posterior.estimate()
     except ValueError:  # it lies beyond the parameter radius
         return None
     if estimate.best is None or not posterior.problem.copies(choice)[estimate.best]:
@@ -233,10 +233,13 @@ def _bound(instance: Instance, shares: Any) -> Bound:
     problem = instance.problem
     efficiency = smallest / optimum.value if 0 < optimum.value < math.inf else math.nan
     hardest = problem.name(int(np.argmin(each.values))) if math.isfinite(smallest) else "none"
-    return Bound(smallest, optimum.value, efficiency, hardest, problem.name(instance.best))
+    best = "none" if instance.best is None else problem.name(instance.best)
+    return Bound(smallest, optimum.value, efficiency, hardest, best)
 
 
 def _correct(instance: Instance, choice: int | None) -> bool:
+    if instance.best is None:
+        return choice is None
     return choice is not None and bool(instance.problem.copies(instance.best)[choice])
 
 
@@ -248,6 +251,8 @@ def _notes(posterior: Posterior, choice: int | None) -> list[str]:
         notes.append(f"{problem.name(choice)} does not look best at the posterior mean: {looks}")
     if not posterior.pulls:
         notes.append("nothing was pulled, so this is the prior")
+    if posterior.missing.any():
+        notes.append("exponents take every pull to show everything, but some outcomes are missing")
     if problem.parameter_radius is not None:
         notes.append("exponents and rates take the parameters as unbounded; the error does not")
     return notes

@@ -8,14 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_feasible import _check
+from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise, block_radius, labelled
 from bayes_feasible.alternative import nearest as _nearest
 from bayes_feasible.alternative.events import Events
 from bayes_feasible.alternative.probability import DRAWS, LogProbability, event_array
 from bayes_feasible.alternative.union import Union
-from bayes_feasible.instance import read_parameters
+from bayes_feasible.instance import Instance, read_parameters
+from bayes_feasible.outcomes import Gaussian
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
+from bayes_feasible.rate.general import Mistakes
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -115,12 +118,16 @@ class Alternative:
             inside &= np.all(np.linalg.norm(cost, axis=-1) <= cost_radius, axis=-1)
         return inside
 
-    def nearest(self, theta_reward: Any, theta_cost: Any, allocation: Any) -> "xr.Dataset":
+    def nearest(
+        self, theta_reward: Any, theta_cost: Any, allocation: Any, *,
+        reward_noise: float | None = None, cost_noise: Any = None,
+    ) -> "xr.Dataset":  # fmt: skip
         r"""The alternative that pulls in these shares tell apart from a parameter most slowly.
 
         It minimises :math:`\frac{1}{2} \left( \|\theta_r' - \theta_r\|^2_{V_w} / \sigma^2 +
         \sum_j \|\theta_{c,j}' - \theta_{c,j}\|^2_{V_w} / \gamma_j^2 \right)` over the alternative
-        set, with :math:`V_w = \sum_x w_x x x^\top`.
+        set, with :math:`V_w = \sum_x w_x x x^\top`; for other outcomes the relative entropy
+        of what the pulls show.
 
         Parameters
         ----------
@@ -128,12 +135,15 @@ class Alternative:
         theta_cost : table (constraint, feature), or None where there is no constraint
         allocation : vector over arms
             Shares of the pulls, with sum 1.
+        reward_noise, cost_noise : optional
+            True standard deviations, where they are learnt; see `Instance`.
 
         Returns
         -------
         Dataset
             `theta_reward`, `theta_cost`, the `exponent` (the minimum, 0 if the parameter is itself
-            an alternative), and the name of the `event` it lies in.
+            an alternative), and the name of the `event` it lies in; where noise is learnt,
+            `noise` over `outcome`, that explains most of what is seen.
 
         Examples
         --------
@@ -146,11 +156,16 @@ class Alternative:
         import xarray as xr
 
         problem = self.problem
-        problem.require_textbook("nearest")
-        reward, cost = read_parameters(problem, theta_reward, theta_cost, single=True)
+        weights = _check.allocation(problem, allocation)
         if not self.events.possible.size:
             raise self._empty()
-        rows = np.sqrt(_check.allocation(problem, allocation))[:, np.newaxis] * problem.arms
+        if not problem.textbook:
+            truth = Instance(
+                problem, theta_reward, theta_cost, reward_noise=reward_noise, cost_noise=cost_noise
+            )
+            return self._nearest_general(truth, weights)
+        reward, cost = read_parameters(problem, theta_reward, theta_cost, single=True)
+        rows = np.sqrt(weights)[:, np.newaxis] * problem.arms
         theta = np.vstack([reward, cost])
         union, noise, found = self.union, block_noise(problem), theta.copy()
         blocks = union.blocks
@@ -173,6 +188,29 @@ class Alternative:
                 "event": self.events.names[event],
             },
             coords={name: problem.coords[name] for name in ("feature", "constraint")},
+        )
+
+    def _nearest_general(self, truth: Instance, weights: Array) -> "xr.Dataset":
+        """`nearest` for any outcomes."""
+        import xarray as xr
+
+        mistakes = Mistakes(truth, self.candidate)
+        every = mistakes.event_exponents(weights)
+        event = int(np.argmin(every))
+        theta, noise = mistakes.nearest(weights, event)
+        found = xr.Dataset(
+            {
+                "theta_reward": ("feature", theta[0]),
+                "theta_cost": (("constraint", "feature"), theta[1:]),
+                "exponent": float(every[event]),
+                "event": self.events.names[event],
+            },
+            coords={name: self.problem.coords[name] for name in ("feature", "constraint")},
+        )
+        if not any(isinstance(one, Gaussian) and one.learnt for one in self.problem.outcomes):
+            return found
+        return found.assign(noise=("outcome", noise)).assign_coords(
+            outcome=self.problem.outcome_names
         )
 
     def event_log_probabilities(
@@ -256,7 +294,11 @@ class Alternative:
         *,
         chains: int = 1,
     ) -> "xr.Dataset":
-        """Exact independent draws from the posterior given the alternative set.
+        """Independent draws from the posterior given the alternative set.
+
+        Exact for Gaussian outcomes. For 0/1 and counts they are resampled from weighted ones, and
+        the attributes `k_hat` and `efficiency` say how well: below 0.7, and the share of the
+        weighted draws that count.
 
         Parameters
         ----------
@@ -293,9 +335,11 @@ class Alternative:
         drawn = self.union.draw(posterior, draws * chains, rng, scale)
         if drawn is None:
             raise self._empty()
-        parameters, events = drawn
-        dataset = labelled(self.problem, parameters, chains)
-        return dataset.assign(event=(("chain", "draw"), events.reshape(chains, draws)))
+        dataset = labelled(self.problem, drawn.theta, chains)
+        dataset = dataset.assign(event=(("chain", "draw"), drawn.events.reshape(chains, draws)))
+        if not posterior.textbook:
+            dataset.attrs.update(k_hat=drawn.k_hat, efficiency=drawn.efficiency)
+        return dataset
 
     def _check_posterior(self, posterior: Posterior) -> None:
         _check.kind("posterior", posterior, Posterior)

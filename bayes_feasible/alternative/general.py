@@ -28,6 +28,8 @@ class Drawn(NamedTuple):
 
     theta: Array  # (draw, block, feature)
     events: NDArray[np.int64]  # that each was drawn from
+    k_hat: float = -np.inf
+    efficiency: float = 1.0
 
 
 def event_tails(events: Events, blocks: Sequence[Block]) -> tuple[Array, Array, float]:
@@ -86,7 +88,7 @@ def draw(
 
     Exact where every block is; otherwise resampled from weighted ones.
     """
-    every = event_tails(events, blocks)[0]
+    every, _, k_hat = event_tails(events, blocks)
     likely = kept(every)
     if likely.size == 0:
         return None
@@ -107,7 +109,7 @@ def draw(
     parameters, labels = np.concatenate(theta)[order], likely[np.concatenate(own)[order]]
     if exact:
         return Drawn(parameters, labels)
-    return resample(rng, parameters, labels, np.concatenate(log_weight)[order], size)
+    return resample(rng, parameters, labels, np.concatenate(log_weight)[order], size, k_hat)
 
 
 def draw_all(blocks: Sequence[Block], rng: np.random.Generator, size: int) -> Drawn:
@@ -120,18 +122,20 @@ def draw_all(blocks: Sequence[Block], rng: np.random.Generator, size: int) -> Dr
     if exact:
         return Drawn(theta, everywhere)
     log_weight = np.sum([one.log_weight for one in each], axis=0)
-    return resample(rng, theta, everywhere, log_weight, size)
+    return resample(rng, theta, everywhere, log_weight, size, -np.inf)
 
 
 def resample(
-    rng: np.random.Generator, theta: Array, events: NDArray[np.int64], log_weight: Array, size: int
-) -> Drawn:
+    rng: np.random.Generator, theta: Array, events: NDArray[np.int64], log_weight: Array,
+    size: int, k_hat: float,
+) -> Drawn:  # fmt: skip
     """So many draws from weighted ones, each as often as its weight asks, to within one."""
     weight = np.exp(log_weight - log_weight.max())
+    efficiency = float(weight.mean() ** 2 / np.mean(weight**2))
     at = (np.arange(size) + rng.random()) / size * weight.sum()
     chosen = np.searchsorted(np.cumsum(weight), at, side="right").clip(max=weight.size - 1)
     chosen = rng.permutation(chosen)
-    return Drawn(theta[chosen], events[chosen])
+    return Drawn(theta[chosen], events[chosen], max(k_hat, pareto_k(log_weight)), efficiency)
 
 
 def kept(log_probabilities: Array) -> NDArray[np.int64]:

@@ -95,16 +95,15 @@ class Union:
         scale: float = 1.0,
         *,
         few: bool = False,
-    ) -> tuple[Array, NDArray[np.int64]] | None:
-        """Exact independent draws (draw, block, feature), and the event each was drawn from.
+    ) -> general.Drawn | None:
+        """Independent draws, and the event each was drawn from.
 
         None where the union is empty. A `few` (thousands) are drawn without compiling anything,
         unless the parameters are bounded.
         """
         if not posterior.textbook:
             _check_scale(scale)
-            found = general.draw(self.events, posterior.blocks, rng, size)
-            return None if found is None else (found.theta, found.events)
+            return general.draw(self.events, posterior.blocks, rng, size)
         drawn = (
             self._draw_unbounded(posterior, size, rng, scale, few)
             if self.problem.parameter_radius is None
@@ -114,13 +113,13 @@ class Union:
             return None
         inside, events, basis = drawn
         if len(basis) == basis.shape[1] and self.blocks.size == 1 + self.problem.thresholds.size:
-            return inside, events
+            return general.Drawn(inside, events)
         parameters = unrestricted(posterior, size, rng, scale)
         parameters[:, self.blocks] -= parameters[:, self.blocks] @ basis @ basis.T
         inside += parameters[:, self.blocks]
         hold(inside, events, self.vectors, self.limits)
         parameters[:, self.blocks] = inside
-        return parameters, events
+        return general.Drawn(parameters, events)
 
     def _draw_unbounded(
         self, posterior: Posterior, size: int, rng: np.random.Generator, scale: float, few: bool

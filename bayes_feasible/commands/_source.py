@@ -60,6 +60,29 @@ def bare(found: "Problem | Instance") -> "Problem":
     return found.problem if isinstance(found, Instance) else found
 
 
+def add_columns(parser: argparse.ArgumentParser) -> None:
+    """Let the parser take the columns of a table that has names of its own."""
+    parser.add_argument(
+        "--columns",
+        default="",
+        metavar="OURS=THEIRS,...",
+        help="columns of the table with other names, such as arm=variant,count=visitors; nothing "
+        "after = where there is none; columns that are not named are left aside then",
+    )
+
+
+def columns(options: argparse.Namespace) -> dict[str, str | None]:
+    """Names of ours and of a table."""
+    found: dict[str, str | None] = {}
+    for pair in filter(None, options.columns.split(",")):
+        ours, equals, theirs = pair.partition("=")
+        if not equals or ours in found:
+            fault = "is given twice" if equals else "expected OURS=THEIRS"
+            raise ValueError(f"--columns: {pair}: {fault}")
+        found[ours] = theirs or None
+    return found
+
+
 def _parameters(name: str, pairs: list[str]) -> dict[str, Any]:
     """Parameters given as `key=value`."""
     values: dict[str, Any] = {}

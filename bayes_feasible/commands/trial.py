@@ -2,9 +2,10 @@
 
 import argparse
 import json
+import math
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,12 @@ from bayes_feasible.commands import _output as output
 from bayes_feasible.commands import _source as source
 
 if TYPE_CHECKING:
+    from bayes_feasible.history import History
     from bayes_feasible.instance import Instance
     from bayes_feasible.problem import Problem
     from bayes_feasible.trial.trial import Trial
 
+SHOWN = 20  # candidates of which the priors are told
 DESCRIPTION = """\
 A live experiment in a file: ask which arm to pull, tell what it showed, see how
 sure the recommendation is. Every step is on the disk before the command
@@ -149,7 +152,27 @@ def _new(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
         "arms": [trial.arm_name(i) for i in range(len(trial.problem.arms))],
         "constraints": [str(name) for name in trial.problem.coords["constraint"].tolist()],
     }
-    return fields, f"{trial.path}: {trial.problem!r}\n  rule {trial.rule}, seed {trial.seed}"
+    text = f"{trial.path}: {trial.problem!r}\n  rule {trial.rule}, seed {trial.seed}"
+    if trial.problem.textbook:
+        return fields, text
+    return fields, f"{text}\n\n{_beliefs(trial.problem)}"
+
+
+def _beliefs(problem: "Problem") -> str:
+    """What the priors believe, before the first pull tells otherwise."""
+    summary = problem.prior_summary()
+    names = summary.outcome.values.tolist()
+    lines = ["What the priors believe: mean [95 % interval]"]
+    for z in range(min(summary.candidate.size, SHOWN)):
+        row = summary.isel(candidate=z)
+        each = [
+            f"{name} {row['mean'][b]:.3g} [{row.low[b]:.3g}, {row.high[b]:.3g}]"
+            for b, name in enumerate(names)
+        ]
+        if len(names) > 1:
+            each.append(f"feasible with probability {row.feasible:.2f}")
+        lines.append(f"  {problem.name(z)}: {', '.join(each)}")
+    return "\n".join(lines)
 
 
 def _problem(options: argparse.Namespace) -> "Problem | Instance":
@@ -198,14 +221,31 @@ def _declare_tell(parser: argparse.ArgumentParser) -> None:
         "values",
         nargs="*",
         metavar="VALUE",
-        help="the reward and the costs, in the order of the constraints or as NAME=VALUE",
+        help="the reward and the costs, in the order of the constraints or as NAME=VALUE; what is "
+        "left out by name, or nan, was not seen (yet)",
+    )
+    parser.add_argument(
+        "--count",
+        type=int,
+        default=1,
+        metavar="PULLS",
+        help="how many pulls the values are totals of (1)",
+    )
+    parser.add_argument(
+        "--sd",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUE",
+        help="standard deviation over these pulls, which makes the value of NAME their mean",
     )
     parser.add_argument(
         "--csv",
         metavar="FILE",
-        help="instead, many pulls: a table with columns arm, reward and the constraints; "
-        "- is the standard input",
+        help="instead, many rows: a table with columns arm, the reward and the constraints, and "
+        "count and sd_NAME where rows sum up many pulls; - is the standard input",
     )
+    source.add_columns(parser)
     parser._negative_number_matcher = source.NEGATIVE_NUMBER
 
 
@@ -214,23 +254,29 @@ def _tell(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
         raise ValueError("expected an arm and what it showed, or --csv with a file of pulls")
     trial = _open(options)
     if options.csv is not None:
-        event = trial.tell(*_from_csv(trial, options.csv))
+        rows = _from_csv(trial, options.csv, source.columns(options))
+        event = trial.tell(rows.arms, rows.rewards, rows.costs, rows.counts, sd=rows.sds)
+    elif options.columns:
+        raise ValueError("--columns: has no meaning without --csv")
     else:
-        event = trial.tell(options.arm, *_values(trial, options.values))
+        spread = {name: _number(text, f"--sd {name}") for name, text in _pairs(options.sd, "--sd")}
+        values = _values(trial, options.values)
+        event = trial.tell(options.arm, *values, count=options.count, sd=spread or None)
     told = trial.events[event - 1]
     unasked = trial.unasked(event)
-    pulls, pending = len(trial.history), _pending(trial)
+    pulls, pending = trial.posterior.pulls, _pending(trial)
+    number = sum(told.get("counts", [1] * len(told["arms"])))
     fields = {
         "trial": trial.path,
         "event": event,
-        "told": len(told["arms"]),
+        "told": number,
         "unasked": unasked,
         "pulls": pulls,
         "pending": pending,
     }
     lines = [f"Event {event}: {_described(trial, told)}"]
     if unasked:
-        one = len(told["arms"]) == 1
+        one = number == 1
         lines.append("It was not asked for" if one else f"{unasked} of these were not asked for")
     waiting = sum(pending.values())
     lines.append(f"{pulls} pull{'s' * (pulls != 1)} so far, {waiting} pending")
@@ -238,32 +284,43 @@ def _tell(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
 
 
 def _values(trial: "Trial", texts: Sequence[str]) -> tuple[float, Any]:
-    """Reward and costs, given in order or by name."""
+    """Reward and costs, given in order or by name; what was not seen is NaN."""
     from bayes_feasible._check import unknown
 
-    constraints = [str(name) for name in trial.problem.coords["constraint"].tolist()]
+    problem = trial.problem
+    names = [problem.reward_name, *map(str, problem.coords["constraint"].tolist())]
     in_order: list[float] = []
     by_name: dict[str, float] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")
+        name = names[0] if name == "reward" and name not in names else name
         if not equals:
             in_order.append(_number(text, "value"))
-        elif name in by_name or (name == "reward" and in_order):
+        elif name in by_name or (name == names[0] and in_order):
             raise ValueError(f"{name}: given twice")
+        elif name not in names:
+            raise ValueError(f"{name}: {unknown('outcome', name, names)}")
         else:
             by_name[name] = _number(value, name)
-    for name in by_name:
-        if name not in ("reward", *constraints):
-            raise ValueError(f"{name}: {unknown('constraint', name, constraints)}")
-    if "reward" in by_name:
-        in_order.insert(0, by_name.pop("reward"))
-    if not in_order:
-        wanted = " and ".join(["a reward", *constraints])
-        raise ValueError(f"reward: expected {wanted} after the arm")
+    if not texts:
+        wanted = " and ".join(names)
+        raise ValueError(f"expected {wanted} after the arm")
+    named = bool(by_name)
+    if named and not in_order:
+        in_order = [by_name.pop(names[0], math.nan)]
     reward, *costs = in_order
     if costs and by_name:
         raise ValueError("cost: expected all costs by name, or all in order")
-    return reward, by_name or costs
+    return reward, [by_name.get(name, math.nan) for name in names[1:]] if named else costs
+
+
+def _pairs(texts: Sequence[str], option: str) -> Iterator[tuple[str, str]]:
+    """The parts of NAME=VALUE."""
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not equals:
+            raise ValueError(f"{option}: expected NAME=VALUE, got {text!r}")
+        yield name, value
 
 
 def _number(text: str, name: str) -> float:
@@ -275,13 +332,13 @@ def _number(text: str, name: str) -> float:
         raise ValueError(f"{name}: expected a number, got {text!r}") from None
 
 
-def _from_csv(trial: "Trial", path: str) -> tuple[list[int], list[float], list[list[float]]]:
+def _from_csv(trial: "Trial", path: str, columns: dict[str, str | None]) -> "History":
     from bayes_feasible.files.guard import read_file
     from bayes_feasible.files.pulls import read_pulls
 
     try:
         content = sys.stdin.buffer.read() if path == "-" else read_file(path)
-        return read_pulls(content.decode("utf-8"), trial.problem)
+        return read_pulls(content.decode("utf-8"), trial.problem, columns)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: expected text in UTF-8 ({error})") from error
     except OSError as error:
@@ -313,7 +370,7 @@ def _undo(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
     taken = trial.undo(options.event)
     fields = {"trial": trial.path, "taken_back": taken["n"], "kind": taken["event"]}
     text = f"Taken back: event {taken['n']}, {_described(trial, taken)}"
-    return fields | {"pulls": len(trial.history), "pending": _pending(trial)}, text
+    return fields | {"pulls": trial.posterior.pulls, "pending": _pending(trial)}, text
 
 
 def _declare_log(parser: argparse.ArgumentParser) -> None:
@@ -351,7 +408,7 @@ def _export(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
 
     trial = _open(options)
     table = write_pulls(trial.history, spreadsheet=options.spreadsheet)
-    fields: dict[str, Any] = {"trial": trial.path, "pulls": len(trial.history)}
+    fields: dict[str, Any] = {"trial": trial.path, "pulls": trial.posterior.pulls}
     if options.out is None:
         return fields | {"csv": table}, _Table(table)
     output.keep(options.trial, options.out)
@@ -385,14 +442,21 @@ def _described(trial: "Trial", event: dict[str, Any]) -> str:
     arms = [trial.arm_name(arm) for arm in event["arms"]]
     if kind == "ask":
         return f"ask: {', '.join(arms[:8])}{f', ... ({len(arms)})' if len(arms) > 8 else ''}"
+    number = sum(event.get("counts", [1] * len(arms)))
     if len(arms) > 1:
-        return f"tell of {len(arms)} pulls"
+        return f"tell of {number} pulls"
+    totals = f" in {number} pulls" if number > 1 else ""
     names = trial.problem.coords["constraint"].tolist()
-    costs = [
-        f", {name if isinstance(name, str) else f'cost {name}'} {cost:g}"
-        for name, cost in zip(names, event["costs"][0], strict=True)
-    ]
-    return f"tell: {arms[0]} showed reward {event['rewards'][0]:g}{''.join(costs)}"
+    labels = [name if isinstance(name, str) else f"cost {name}" for name in names]
+    shown = [
+        f"{label} {value:g}"
+        for label, value in zip(
+            [trial.problem.reward_name, *labels], [event["rewards"][0], *event["costs"][0]],
+            strict=True,
+        )
+        if value is not None
+    ]  # fmt: skip
+    return f"tell: {arms[0]} showed {', '.join(shown) or 'nothing'}{totals}"
 
 
 def _nothing(parser: argparse.ArgumentParser) -> None:

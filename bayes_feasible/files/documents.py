@@ -9,7 +9,7 @@ import numpy as np
 
 from bayes_feasible import _check
 from bayes_feasible.instance import Instance
-from bayes_feasible.outcomes import Bernoulli, Gaussian, Outcome, Poisson, Relative
+from bayes_feasible.outcomes import REWARD, Bernoulli, Gaussian, Outcome, Poisson, Relative
 from bayes_feasible.prior import Prior
 from bayes_feasible.problem import Problem
 
@@ -125,7 +125,7 @@ def _outcomes(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
         if noise in document:
             (truth if outcome in document else options)[noise] = document[noise]
     if "reward" in document:
-        options["reward"] = read_outcome("reward", document["reward"])
+        options["reward"] = _read_reward(document["reward"])
     if "costs" in document:
         costs = document["costs"]
         if isinstance(costs, list):
@@ -137,6 +137,14 @@ def _outcomes(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
         else:
             options["costs"] = read_outcome("costs", costs)
     return options, truth
+
+
+def _read_reward(given: Any) -> Any:
+    """The outcome of the reward, with its name if it has one."""
+    if not isinstance(given, dict) or "name" not in given:
+        return read_outcome("reward", given)
+    rest = {key: value for key, value in given.items() if key != "name"}
+    return {_name("reward", given["name"]): read_outcome("reward", rest)}
 
 
 OUTCOMES: dict[str, type[Outcome]] = {one.kind: one for one in (Gaussian, Bernoulli, Poisson)}
@@ -226,11 +234,12 @@ def to_document(thing: Problem | Instance, *, strict: bool = False) -> dict[str,
     document: dict[str, Any] = {}
     if not _default(coords["feature"]):
         document["features"] = coords["feature"].tolist()
-    plain = all(one.prior is None and one.known for one in problem.outcomes)
+    named = {} if problem.reward_name == REWARD else {"name": problem.reward_name}
+    plain = not named and all(one.prior is None and one.known for one in problem.outcomes)
     if plain:
         document["reward_noise"] = problem.reward_noise
     else:
-        document["reward"] = problem.outcomes[0].to_dict()
+        document["reward"] = named | problem.outcomes[0].to_dict()
     if problem.parameter_radius is not None:
         document["parameter_radius"] = list(problem.parameter_radius)
     document["arms"] = _with_names(coords["arm"], problem.arms, "vector")

@@ -31,6 +31,7 @@ class Divergence(NamedTuple):
 
     value: Array  # (half-space,), D
     each: Array  # (half-space, arm), KL_x at the nearest parameters: D = each @ w
+    steps: Array  # (half-space, arm), s' - s
     slope: Array  # (half-space, arm), A'(s') - A'(s), in units of the Hessian
     projector: Array  # (half-space, feature, feature), how the nearest parameters move
     damping: Array  # (half-space,), what learnt noise multiplies the Hessian by; 1 elsewhere
@@ -88,7 +89,7 @@ def _gaussian(
         damping = 1.0 / (1.0 + 2.0 * value)
         value = 0.5 * np.log1p(2.0 * value)
         each = damping[:, np.newaxis] * each + (value + 0.5 * damping - 0.5)[:, np.newaxis]
-    return Divergence(value, each, step / noise, inverse, damping)
+    return Divergence(value, each, step, step / noise, inverse, damping)
 
 
 def _newton(
@@ -122,7 +123,7 @@ def _newton(
     slope = outcome.mean(truth + steps) - mean
     projector, _, _ = _project(arms, weights * outcome.variance(truth + steps), vectors)
     each = outcome.divergence(truth, truth + steps)
-    return Divergence(each @ weights, each, slope, projector, np.ones(len(limits)))
+    return Divergence(each @ weights, each, steps, slope, projector, np.ones(len(limits)))
 
 
 def _halve(

@@ -13,6 +13,7 @@ import numpy as np
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.events import Events
 from bayes_feasible.instance import Instance
+from bayes_feasible.outcomes import Gaussian
 from bayes_feasible.rate.divergence import divergences
 from bayes_feasible.rate.saddle import Exponents, solve
 from bayes_feasible.span import outside, plainly, span
@@ -22,6 +23,8 @@ NAMED = 6  # events that a message lists
 
 class Mistakes:
     """The events that would make the true answer wrong, and what keeps them from happening.
+
+    Or those that would make another `candidate` wrong.
 
     Attributes
     ----------
@@ -35,9 +38,9 @@ class Mistakes:
 
     aim = 0.5  # share of a tolerance to solve to
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, candidate: int | None = None) -> None:
         self.instance = instance
-        problem, best = instance.problem, instance.best
+        problem, best = instance.problem, instance.best if candidate is None else candidate
         if best is None:
             self.events = Events.that_each_is_feasible(problem)
         else:
@@ -62,15 +65,24 @@ class Mistakes:
         message = f"no number of pulls rules out {names}, so the rate is 0"
         return message, self._shares(tied / tied.sum())
 
-    @plainly
     def exponents(self, weights: Array) -> Array:
         """Exponents of the candidates under shares that may vanish."""
-        pulled = weights > 0
-        game = _Pulled(self, self.instance.problem.arms[pulled])
         result = np.full(len(self.instance.problem.candidates), np.inf)
-        possible = ~self.impossible
-        np.minimum.at(result, self.owner[possible], game(weights[pulled]).value[possible])
+        np.minimum.at(result, self.owner, self.event_exponents(weights))
         return result
+
+    @plainly
+    def event_exponents(self, weights: Array) -> Array:
+        """Exponents of the events under shares that may vanish."""
+        pulled = weights > 0
+        value = _Pulled(self, self.instance.problem.arms[pulled])(weights[pulled]).value
+        return np.where(self.impossible, np.inf, value)
+
+    @plainly
+    def nearest(self, weights: Array, event: int) -> tuple[Array, Array]:
+        """The nearest parameters in an event (block, feature), and the noise to go with them."""
+        pulled = weights > 0
+        return _Pulled(self, self.instance.problem.arms[pulled]).nearest(weights[pulled], event)
 
     @plainly
     def best_allocation(self, tol: float) -> tuple[Array, Array, float]:
@@ -105,7 +117,8 @@ class _Pulled:
     def __init__(self, mistakes: Mistakes, arms: Array) -> None:
         instance, events = mistakes.instance, mistakes.events
         basis = span(arms)
-        self.mistakes, self.arms, self.parts = mistakes, arms @ basis, []
+        self.mistakes, self.arms, self.basis = mistakes, arms @ basis, basis
+        self.blocks, self.parts = [], []
         self.seen = np.zeros(len(events), dtype=bool)
         for b, outcome in enumerate(instance.problem.outcomes):
             at = np.flatnonzero(mistakes.violated[:, b] & ~mistakes.impossible)
@@ -119,6 +132,7 @@ class _Pulled:
             limits = events.limits[at, b] - (
                 events.vectors[at, b] @ theta - vectors @ (basis.T @ theta)
             )
+            self.blocks.append(b)
             self.parts.append((at, outcome, instance.noise[b], basis.T @ theta, vectors, limits))
 
     def __call__(self, weights: Array) -> Exponents:
@@ -136,3 +150,28 @@ class _Pulled:
             return sum((one.hessian(self.arms, q[at]) for at, one in found), np.zeros((size, size)))
 
         return Exponents(value, each, hessian)
+
+    def nearest(self, weights: Array, event: int) -> tuple[Array, Array]:
+        """The nearest parameters in an event (block, feature), and the noise that goes with them.
+
+        What no arm tells of is moved along what they do not see.
+        """
+        mistakes, blocks = self.mistakes, []
+        theta, noise = mistakes.theta.copy(), mistakes.instance.noise.copy()
+        for b, (at, *part) in zip(self.blocks, self.parts, strict=True):
+            row = np.flatnonzero(at == event)
+            if row.size:
+                outcome, scale, centre, vectors, limits = part
+                one = divergences(
+                    self.arms, weights, outcome, scale, centre, vectors[row], limits[row]
+                )
+                theta[b] += self.basis @ np.linalg.lstsq(self.arms, one.steps[0])[0]
+                if isinstance(outcome, Gaussian) and outcome.learnt:
+                    noise[b] *= np.exp(one.value[0])
+                blocks.append(b)
+        for b in np.setdiff1d(np.flatnonzero(mistakes.violated[event]), blocks).tolist():
+            vector = mistakes.events.vectors[event, b]
+            rest = vector - self.basis @ (self.basis.T @ vector)
+            gap = mistakes.events.limits[event, b] - vector @ theta[b]
+            theta[b] += gap / (rest @ vector) * rest
+        return theta, noise

@@ -259,20 +259,18 @@ def _over(problem: Any, dim: str, values: Array, name: str) -> "xr.DataArray":
     return xr.DataArray(values, {dim: problem.coords[dim]}, dim, name)
 
 
-def plug_in_allocation(
-    problem: Problem, theta_reward: Array, theta_cost: Array, tol: float = 1e-4
-) -> Array | None:
-    """The optimal allocation if these were the true parameters.
+def plug_in_allocation(instance: Instance, tol: float = 1e-4) -> Array | None:
+    """The optimal allocation if an estimate were the truth.
 
-    None where it would make no difference: no candidate is feasible, candidates tie, or no
-    mistake is possible. Rounded, for rounding must not decide between equal shares.
+    None where it would make no difference: in the paper's model no candidate is feasible,
+    candidates tie, or no mistake is possible. Rounded, for rounding must not decide between equal
+    shares.
     """
+    if instance.problem.textbook and instance.best is None:
+        return None
     try:
-        instance = Instance(problem, theta_reward, theta_cost)
-        if instance.best is None:
-            return None
-        mistakes = Textbook(instance)
-        if mistakes.tie() or mistakes.impossible.all():
+        mistakes = _mistakes(instance)
+        if mistakes.impossible.all() or mistakes.tie():
             return None
     except ValueError:
         return None

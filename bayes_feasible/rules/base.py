@@ -31,7 +31,7 @@ from bayes_feasible.recommendation import METHODS, Recommendation, most_probable
 from bayes_feasible.rules import RULES, engine
 from bayes_feasible.rules.draws import recommend_drawn
 from bayes_feasible.rules.hedge import Learner
-from bayes_feasible.sums import check_outcomes
+from bayes_feasible.sums import Rows, read_rows, stack_rows
 
 KEPT = (
     "lower", "means", "candidate_means", "variances", "noise", "freedom", "info",
@@ -156,25 +156,20 @@ class Rule(ABC):
         >>> rule.posterior.pulls
         3
         """
-        if sd is not None or np.ndim(count) or count != 1:
-            self._add(arm, reward, cost, count, sd)
+        self._learn(read_rows(self.problem, arm, reward, cost, count, sd))
+
+    def _learn(self, rows: Rows) -> None:
+        if not rows.single:
+            self._add(rows)
             return
-        arms, rewards, costs = _check.pulls(self.problem, arm, reward, cost, missing=True)
-        check_outcomes(self.problem, np.column_stack([rewards, costs]), 1)
-        self._learn(arms, rewards, costs)
-
-    def _learn(self, arms: NDArray[np.int64], rewards: Array, costs: Array) -> None:
-        if np.isnan(rewards).any() or np.isnan(costs).any():
-            self._take_apart()
         step, effort = at_once(engine.learn), self._effort
-        for i in range(arms.size):
-            step(effort, self._geometry, self._state, self._work, arms[i], rewards[i], costs[i])
+        for arm, values in zip(rows.arms, rows.values, strict=True):
+            step(effort, self._geometry, self._state, self._work, arm, values[0], values[1:])
 
-    def _add(self, arm: Any, reward: Any, cost: Any, count: Any, sd: Any) -> None:
-        """Take in sums of many pulls, or what pulls show late."""
-        known = self.posterior
-        known.update(arm, reward, cost, count, sd=sd)
-        state = self._state
+    def _add(self, rows: Rows) -> None:
+        """Take in sums of many pulls, or pulls that do not show everything."""
+        known, state = self.posterior, self._state
+        known._add(rows)
         state.pulls[:] += known.counts - state.counts
         state.clock[1] = state.pulls.sum()
         state.counts[:], state.missing[:], state.squares[:] = (
@@ -211,8 +206,8 @@ class Rule(ABC):
         ----------
         steps : iterable
             In their order: for an `ask` the number of arms that were asked for; for a `tell` the
-            arms' indices, the rewards, and the costs (pull, constraint); where they are sums,
-            the counts too, and the standard deviations (pull, 1 + constraint) or None.
+            arms' indices, the rewards, and the costs (row, constraint); where they are sums,
+            the counts too, and the standard deviations (row, 1 + constraint).
 
         Returns
         -------
@@ -226,20 +221,12 @@ class Rule(ABC):
         >>> rule.replay([2, ([0, 1], [1.3, 0.2], [[], []]), 1])
         [array([1, 0]), array([1])]
         """
-        constraints, asked = self.problem.thresholds.size, []
+        asked = []
         for step in steps:
             if isinstance(step, int):
                 asked.append(np.array([self._next() for _ in range(step)]))
-                continue
-            arms, rewards, costs, *summed = step
-            table = np.array(costs, dtype=float).reshape(len(arms), constraints)
-            rewards = np.array(rewards, dtype=float)
-            if summed:
-                counts, sds = summed
-                sds = None if sds is None else np.array(sds, dtype=float)
-                self._add(arms, rewards, table, counts, sds)
             else:
-                self._learn(np.array(arms, dtype=np.int64), rewards, table)
+                self._learn(stack_rows(self.problem, *step))
         return asked
 
     @property
@@ -447,6 +434,8 @@ def _check_state(rule: Rule) -> None:
     seen = state.counts[:, np.newaxis] - state.missing
     if np.any((seen == 0) & (state.sums != 0)):
         raise ValueError("counts: an arm with a sum that is not 0 was never pulled")
+    if np.abs(state.sums).max() > _check.LARGEST:
+        raise ValueError(f"sums: expected at most {_check.LARGEST:g}")
     for outcome, sums, number in zip(rule.problem.outcomes, state.sums.T, seen.T, strict=True):
         outcome.check("sums", sums, number)
     _check_kept(rule)

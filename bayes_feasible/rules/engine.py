@@ -294,15 +294,15 @@ def measure(geo, state, work, start, stop):
 
 @njit(**BORROWING_DOOR)
 def learn(geo, state, work, arm, reward, costs):
-    """Take in one pull; what it did not show is NaN."""
+    """Take in one pull that showed everything."""
     for column in range(geo.learnt.size):
         if geo.learnt[column] == 1:
             keep_square(state, arm, column, reward if column == 0 else costs[column - 1])
     state.pulls[arm] += 1
     state.counts[arm] += 1
-    add_to_sums(state, arm, 0, reward)
+    state.sums[arm, 0] += reward
     for j in range(costs.size):
-        add_to_sums(state, arm, 1 + j, costs[j])
+        state.sums[arm, 1 + j] += costs[j]
     state.clock[1] += 1
     if state.clock[1] % REFRESH == 0:
         refresh(geo, state, work)
@@ -310,29 +310,19 @@ def learn(geo, state, work, arm, reward, costs):
     b = 0
     while b < geo.noise.size:
         stop = stop_of(geo, b)
-        if not math.isnan(reward if b == 0 else costs[geo.columns[b] - 1]):
-            if geo.kind[b] >= BERNOULLI:
-                climb(geo, state, work, b)
-                measure(geo, state, work, b, stop)
-            else:
-                learn_blocks(geo, state, work, arm, reward, costs, b, stop)
+        if geo.kind[b] >= BERNOULLI:
+            climb(geo, state, work, b)
+            measure(geo, state, work, b, stop)
+        else:
+            learn_blocks(geo, state, work, arm, reward, costs, b, stop)
         b = stop
-
-
-@njit(**BORROWER, forceinline=True)
-def add_to_sums(state, arm, column, seen):
-    """Count what was seen, or that it was not."""
-    if math.isnan(seen):
-        state.missing[arm, column] += 1
-    else:
-        state.sums[arm, column] += seen
 
 
 @njit(**BORROWER, forceinline=True)
 def keep_square(state, arm, column, seen):
     """Add to the squares about the arm's mean."""
     before = state.counts[arm] - state.missing[arm, column]
-    if before > 0 and not math.isnan(seen):
+    if before > 0:
         off = seen - state.sums[arm, column] / before
         state.squares[arm, column] += off * off * before / (before + 1)
 

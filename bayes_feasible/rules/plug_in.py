@@ -5,6 +5,7 @@ means, solved for again at rounds that grow by a half. Garivier and Kaufmann, Op
 identification with fixed confidence, COLT 2016.
 """
 
+from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -117,9 +118,22 @@ class PlugIn(Rule):
     def _plan(self) -> None:
         if self._state.clock[0] + 1 < self._memory.due[0]:
             return
-        theta = np.zeros((1 + self.problem.thresholds.size, self.problem.arms.shape[1]))
-        theta[self._geometry.columns] = self._state.means @ self.problem.basis.T
-        shares = plug_in_allocation(self.problem, theta[0], theta[1:])
+        shares = None
+        with suppress(ValueError):  # it lies beyond the parameter radius
+            shares = plug_in_allocation(self._estimate())
         self._memory.plan[:] = self._geometry.design if shares is None else shares
         now = int(self._state.clock[0]) + 1
         self._memory.due[0] = max(now + 1, int(np.ceil(REPLAN * now)))
+
+    def _estimate(self) -> Instance:
+        """What the truth would be if the posterior means were it."""
+        size = 1 + self.problem.thresholds.size
+        theta, noise = np.zeros((size, self.problem.arms.shape[1])), np.ones(size)
+        theta[self._geometry.columns] = self._state.means @ self.problem.basis.T
+        noise[self._geometry.columns] = self._state.noise
+        learnt = np.isnan(self.problem.noise)
+        return Instance(
+            self.problem, theta[0], theta[1:],
+            reward_noise=noise[0] if learnt[0] else None,
+            cost_noise=noise[1:] if learnt[1:].any() else None,
+        )  # fmt: skip

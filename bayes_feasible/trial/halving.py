@@ -6,8 +6,11 @@ import numpy as np
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
+from bayes_feasible.alternative import general
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.alternative.union import Union
+from bayes_feasible.blocks.gaussian import GaussianBlock
+from bayes_feasible.outcomes import Gaussian
 from bayes_feasible.posterior import Posterior
 
 DRAWS = 1024  # for overlaps of events, with the same random numbers at every step
@@ -60,15 +63,25 @@ def pulls_to_halve(alternative: Alternative | Union, posterior: Posterior, share
 
 
 def _log_probability(alternative: Alternative | Union, posterior: Posterior) -> float:
-    return alternative.log_probability(posterior, np.random.default_rng(0), draws=DRAWS).value
+    rng = np.random.default_rng(0)
+    if all(block.exact for block in posterior.blocks):
+        return alternative.log_probability(posterior, rng, draws=DRAWS).value
+    blocks = [  # the Gaussian at the mode will do: this is asked for dozens of times
+        block if block.exact else GaussianBlock(block.mean, block.root)
+        for block in posterior.blocks
+    ]
+    return general.measure(alternative.events, blocks, rng, DRAWS).value
 
 
 def _carried(posterior: Posterior, shares: Array, pulls: float) -> Posterior:
-    """The posterior after pulls (not a whole number of each arm) that show its own means."""
-    arms = posterior.problem.arms
-    more = pulls * shares
+    """The posterior after pulls (not a whole number of each arm) that show its own estimate."""
+    problem, more = posterior.problem, pulls * shares
+    thetas, noise = [posterior.theta_reward, *posterior.theta_cost], posterior.noise
     later = posterior.copy()
     later.counts = posterior.counts + more  # type: ignore[assignment]
-    later.reward_sums += more * (arms @ posterior.theta_reward)
-    later.cost_sums += more[:, np.newaxis] * (arms @ posterior.theta_cost.T)
+    for b, outcome in enumerate(problem.outcomes):
+        sums = later.cost_sums[:, b - 1] if b else later.reward_sums
+        sums += more * outcome.mean(problem.arms @ thetas[b])
+        if isinstance(outcome, Gaussian) and outcome.learnt:
+            later.squares[:, b] += more * noise[b] ** 2
     return later

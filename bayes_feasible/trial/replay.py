@@ -27,7 +27,7 @@ from bayes_feasible.rules.base import (
     rule_from_document,
 )
 from bayes_feasible.trial.journal import Event, warn
-from bayes_feasible.trial.ledger import Ledger
+from bayes_feasible.trial.ledger import Ledger, tell_fields
 
 WORTH_KEEPING = 2000  # events: a second or less of replay
 
@@ -69,10 +69,8 @@ class Replay:
             self.rule = self._from_file(events, ledger) or self._remake()
         new = ledger.standing[self.seen :]
         steps = [
-            len(event["arms"]) if event["event"] == "ask"
-            else (event["arms"], event["rewards"], event["costs"])
-            for event in new
-        ]  # fmt: skip
+            len(event["arms"]) if event["event"] == "ask" else tell_fields(event) for event in new
+        ]
         asks = [event for event in new if event["event"] == "ask"]
         for event, arms in zip(asks, self.rule.replay(steps), strict=True):
             if arms.tolist() != event["arms"]:

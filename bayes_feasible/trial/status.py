@@ -34,6 +34,8 @@ class Status:
     ----------
     path, rule, events, head
         The file, the name of the rule, the number of events in the file and its checksum.
+    reward : str
+        Its name.
     recommendation : Recommendation
         The current choice, or none, and the probability that it is wrong.
     mistakes : DataArray over `event`
@@ -54,6 +56,7 @@ class Status:
     rule: str
     events: int
     head: str
+    reward: str
     recommendation: Recommendation
     mistakes: "xr.DataArray"
     candidates: "xr.Dataset"
@@ -156,7 +159,7 @@ class Status:
         table = self.candidates
         names = table.constraint.values
         limits = [_label(name) for name in names]
-        header = ["candidate", "reward", *limits, "feasible"]
+        header = ["candidate", self.reward, *limits, "feasible"]
         order = np.lexsort((-table.mean_reward.values, table.feasible.values < 0.5))
         chosen = self.recommendation.candidate
         if chosen is not None:
@@ -216,6 +219,7 @@ def status(
         rule=rule,
         events=events,
         head=head,
+        reward=problem.reward_name,
         recommendation=choice,
         mistakes=event_array(wrong.events.names, wrong.event_log_probabilities(posterior)),
         candidates=_candidates(problem, posterior),
@@ -249,26 +253,27 @@ def _halvings(
     so_far = pulls_to_halve(wrong, posterior, posterior.counts / posterior.pulls)
     if choice.candidate is None or choice.candidate != posterior.best():
         return so_far, None
-    shares = plug_in_allocation(wrong.problem, posterior.theta_reward, posterior.theta_cost)
+    try:
+        shares = plug_in_allocation(posterior.estimate())
+    except ValueError:  # the estimate lies beyond the parameter radius
+        shares = None
     return so_far, None if shares is None else pulls_to_halve(wrong, posterior, shares)
 
 
 def _candidates(problem: "Problem", posterior: Posterior) -> "xr.Dataset":
     import xarray as xr
 
-    spread = np.linalg.norm(posterior.whiten(problem.candidates), axis=1)
-    mean_cost = problem.candidates @ posterior.theta_cost.T
-    sd_cost = spread[:, np.newaxis] * problem.cost_noise
+    known = posterior.summary()
     log_feasible = some_feasible(problem).event_log_probabilities(posterior)
     with np.errstate(divide="ignore"):
         log_infeasible = np.log(-np.expm1(log_feasible))
     both = ("candidate", "constraint")
     return xr.Dataset(
         {
-            "mean_reward": ("candidate", problem.candidates @ posterior.theta_reward),
-            "sd_reward": ("candidate", spread * problem.reward_noise),
-            "mean_cost": (both, mean_cost),
-            "sd_cost": (both, sd_cost),
+            "mean_reward": ("candidate", known["mean"].values[0]),
+            "sd_reward": ("candidate", known["sd"].values[0]),
+            "mean_cost": (both, known["mean"].values[1:].T),
+            "sd_cost": (both, known["sd"].values[1:].T),
             "feasible": ("candidate", np.exp(log_feasible)),
             "log_infeasible": ("candidate", log_infeasible),
         },

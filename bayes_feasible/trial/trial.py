@@ -15,8 +15,9 @@ from bayes_feasible.history import History
 from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
+from bayes_feasible.sums import read_rows
 from bayes_feasible.trial.journal import WAIT, Event, Journal
-from bayes_feasible.trial.ledger import Ledger
+from bayes_feasible.trial.ledger import Ledger, tell_event
 from bayes_feasible.trial.replay import Replay, make_rule
 
 if TYPE_CHECKING:
@@ -151,35 +152,29 @@ class Trial:
         self._replay.seen += 1
         return arms
 
-    def tell(self, arm: Any, reward: Any, cost: Any = None) -> int:
+    def tell(
+        self, arm: Any, reward: Any, cost: Any = None, count: Any = 1, *, sd: Any = None
+    ) -> int:
         """Take in what pulls showed: late, in any order, whether asked for or not.
 
         All of it becomes one event, which is on the disk when this returns.
 
         Parameters
         ----------
-        arm : arm index or name, or a vector of them
-        reward : number, or a vector
-        cost : number, or one for each constraint, or a dict of constraint names to numbers
-            For many pulls a table (pull, constraint), or a dict of names to vectors.
+        arm, reward, cost, count, sd
+            As in `Posterior.update`: one pull, or vectors; NaN where an outcome was not seen
+            (yet), which is told later in a row of its own; sums of `count` pulls.
 
         Returns
         -------
         int
             The number of the event.
         """
-        arms, rewards, table = _check.pulls(self.problem, arm, reward, cost)
-        if arms.size == 0:
+        rows = read_rows(self.problem, arm, reward, cost, count, sd)
+        if rows.arms.size == 0:
             raise ValueError("arm: there is no pull to tell of")
         with self._writing() as append:
-            event = append(
-                {
-                    "event": "tell",
-                    "arms": arms.tolist(),
-                    "rewards": rewards.tolist(),
-                    "costs": table.tolist(),
-                }
-            )
+            event = append(tell_event(rows))
         return int(event["n"])
 
     def undo(self, event: int | None = None) -> Event:
@@ -375,7 +370,7 @@ class Trial:
             raise ValueError(f"line 1 is not the beginning of a trial ({error})") from error
 
     def _history(self) -> History:
-        return History(self.problem, *self._ledger.seen())
+        return self._ledger.history()
 
     def _pending(self) -> NDArray[np.int64]:
         counts = np.zeros(len(self.problem.arms), dtype=np.int64)

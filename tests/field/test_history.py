@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
 
 import bayes_feasible as bf
 
@@ -85,7 +86,8 @@ def test_indices_and_one_cost(tmp_path):
          "line 3: .*unknown arm 'placbo'; did you mean 'placebo'"),
         ("arm,reward,toxicity,\"price, total\"\n7,1,2,3\n",
          "line 2: arm: 7 is out of range, there are 3 arms"),
-        ('arm,reward,toxicity,"price, total"\nplacebo,nan,2,3\n', "finite.*nan"),
+        ('arm,reward,toxicity,"price, total"\nplacebo,inf,2,3\n', "finite.*inf"),
+        ('arm,reward,toxicity,"price, total"\nplacebo,1e400,2,3\n', "finite.*1e400"),
         ("", "line 1"),
     ],
 )  # fmt: skip
@@ -154,3 +156,69 @@ def test_paths_that_cannot_be(problem, history, tmp_path):
         bf.History.load(3, problem)
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         history.save(tmp_path / "missing" / "pulls.csv")
+
+
+def daily(tmp_path):
+    """An A/B test as it comes out of a spreadsheet, with other columns beside it."""
+    path = tmp_path / "days.csv"
+    path.write_text(
+        "date,variant,visitors,conversions,latency,latency_sd,refunds,note\n"
+        "Mon,control,520,53,205.1,31.0,10,\nMon,video,505,65,231.4,33.5,12,late\n"
+        "Tue,control,480,47,201.0,29.5,,\nWed,control,480,,,,9,refunds of Tuesday\n"
+    )
+    return path, {
+        "arm": "variant", "count": "visitors", "sd_latency": "latency_sd"
+    }  # fmt: skip
+
+
+@pytest.fixture
+def pages():
+    return bf.Problem(
+        {"control": [1, 0], "video": [1, 1]},
+        {"latency": bf.Relative("control", 10.0), "refunds": 0.03},
+        reward={"conversions": bf.Bernoulli()},
+        costs={"latency": bf.Gaussian(), "refunds": bf.Bernoulli()},
+    )
+
+
+def test_totals_of_days_with_columns_of_their_own(pages, tmp_path):
+    path, columns = daily(tmp_path)
+    history = bf.History.load(path, pages, columns)
+    assert repr(history) == "History of 1985 pulls in 4 rows of 2 arms"
+    posterior = history.posterior()
+    # what was seen of Tuesday's pulls on Wednesday completes them
+    assert posterior.counts.tolist() == [1000, 505]
+    assert posterior.seen.tolist() == [[1000, 1000, 1000], [505, 505, 505]]
+    assert_allclose(posterior.cost_sums[0], [205.1 * 520 + 201.0 * 480, 19])
+    for extension in ("csv", "nc"):
+        history.save(tmp_path / f"again.{extension}")
+        again = bf.History.load(tmp_path / f"again.{extension}", pages)
+        for name in ("arms", "rewards", "costs", "counts", "sds"):
+            assert_array_equal(getattr(again, name), getattr(history, name), strict=True)
+    assert history.first(2).posterior().pulls == 1025
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"arm": "variants"}, "column 'variants' is missing"),
+        ({"arms": "variant"}, "columns: .*'arms'.*'arm'"),
+        ({"arm": None}, "columns: the arm"),
+        ({"count": None}, r"line 2: reward: expected 0 or 1 a pull, got 53"),
+        ({"sd_latency": None}, "line 2: sd: cost latency"),
+        ({"sd_refunds": "refunds"}, "line 2: sd: expected NaN for 0/1"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(pages, tmp_path, change, message):
+    path, columns = daily(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        bf.History.load(path, pages, columns | change)
+
+
+def test_an_outcome_that_a_file_does_not_have(pages, tmp_path):
+    path, columns = daily(tmp_path)
+    history = bf.History.load(path, pages, columns | {"refunds": None})
+    assert np.isnan(history.costs[:, 1]).all()
+    (tmp_path / "few.csv").write_text("arm,conversions,latency\ncontrol,1,200\n")
+    with pytest.raises(ValueError, match="column 'refunds' is missing"):
+        bf.History.load(tmp_path / "few.csv", pages)

@@ -217,7 +217,7 @@ def test_a_refused_tell_or_undo_leaves_the_journal_as_it_was():
     before = Path("a.trial").read_bytes()
     for step in (
         lambda: made.tell(["low", 0.5], [1.0, 1.0], [1.0, 1.0]),
-        lambda: made.tell("low", NAN, 1.0),
+        lambda: made.tell("low", INF, 1.0),
         lambda: made.undo(99),
     ):
         with pytest.raises((TypeError, ValueError), match=r"^(arm|reward|event): "):

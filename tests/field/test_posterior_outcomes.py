@@ -58,11 +58,25 @@ def test_sums_and_rows_in_any_order_are_the_same():
         for b in range(4):  # each outcome told by itself, as it came in
             seen = table[(arms == arm) & ~np.isnan(table[:, b]), b]
             told = np.full(4, NAN)
-            told[b] = seen.sum()
-            spread = [NAN, seen.std(ddof=1), NAN, NAN]
+            told[b] = seen.mean() if b == 1 else seen.sum()
+            spread = {"delay": seen.std(ddof=1)} if b == 1 else None
             sums.update(arm, told[0], told[1:], count=seen.size, sd=spread)
     assert_same(rows, sums)
-    assert sums.pulls != rows.pulls  # a pull that is told in parts counts in parts
+    assert sums.pulls == rows.pulls  # what is seen later completes a pull
+
+
+def test_pulls_are_the_fewest_that_can_have_shown_what_was_seen():
+    problem = bf.Problem([[1, 0], [0, 1]], thresholds=[0.5, 2.0])
+    rows = [
+        (0, 1.0, [NAN, NAN], 3), (0, NAN, [0.2, NAN], 2), (0, NAN, [NAN, 1.5], 5),
+        (0, 1.0, [0.1, 1.0], 1), (1, NAN, [NAN, NAN], 2), (1, NAN, [1.0, NAN], 2),
+    ]  # fmt: skip
+    for order in (range(6), reversed(range(6))):
+        posterior = bf.Posterior(problem)
+        for i in order:
+            posterior.update(*rows[i])
+        np.testing.assert_array_equal(posterior.seen, [[4, 3, 6], [0, 2, 0]])
+        assert posterior.counts.tolist() == [6, 2]
 
 
 def test_what_was_not_seen_is_not_counted_in_its_block_alone():
@@ -175,11 +189,8 @@ def test_the_error_decays_at_the_rate(reward, cost):
         pulled = np.flatnonzero(counts)
         natural = np.column_stack([problem.arms @ plain.theta_reward,
                                    problem.arms @ plain.theta_cost[0]])[pulled]  # fmt: skip
-        shown = [
-            outcome.mean(natural[:, b]) * counts[pulled]
-            for b, outcome in enumerate(problem.outcomes)
-        ]
-        whole = [s if o.kind == "gaussian" else np.round(s) for s, o in
+        shown = [outcome.mean(natural[:, b]) for b, outcome in enumerate(problem.outcomes)]
+        whole = [s if o.kind == "gaussian" else np.round(s * counts[pulled]) for s, o in
                  zip(shown, problem.outcomes, strict=True)]  # fmt: skip
         posterior = bf.Posterior(problem)
         posterior.update(pulled, whole[0], whole[1], count=counts[pulled], sd=1.0)
@@ -287,8 +298,6 @@ def test_what_needs_the_paper_s_model_says_so():
             getattr(posterior, name)
     with pytest.raises(ValueError, match="scale"):
         bf.Alternative(problem, 0).log_probability(posterior, scale=2.0)
-    with pytest.raises(ValueError, match="nearest"):
-        bf.Alternative(problem, 0).nearest([0, 0], np.zeros((3, 2)), [0.5, 0.5, 0.0])
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,49 @@ def random_instance(features, arms, constraints, *, others=None, seed=0, infinit
     raise AssertionError("no feasible instance")
 
 
+def mixed_instance():
+    """Every kind of outcome, priors, limits of both sorts, and more features than arms."""
+    rng = np.random.default_rng(8)
+    arms = np.hstack([np.ones((4, 1)), rng.uniform(-1, 1, (4, 4))])
+    spread = rng.standard_normal((5, 7))
+    problem = bf.Problem(
+        arms,
+        {"delay": 1.6, "harm": bf.Relative(2, 1.5), "calls": 1.2, "price": 2.0},
+        reward=bf.Bernoulli(prior=bf.Prior(mean=[-0.5, 0, 0, 0, 0], sd=[2.0, 1, 1, 1, 1])),
+        costs={
+            "delay": bf.Gaussian(noise_prior=(2.0, 1.0)),
+            "harm": bf.Bernoulli(),
+            "calls": bf.Poisson(prior=bf.Prior(covariance=spread @ spread.T / 7)),
+            "price": bf.Gaussian(0.5, prior=bf.Prior(mean=1.0, sd=2.0)),
+        },
+    )
+    truth = [
+        [1.2, 0.2, 0.1, 0, 0.3],
+        [-1.0, 0.4, 0, 0, 0],
+        [-0.3, 0.5, 0, 0.2, 0],
+        [1.5, 0, 1, 0, 0],
+    ]
+    return bf.Instance(
+        problem,
+        [0.2, 1.0, -1.0, 0.5, 0.0],
+        truth,
+        cost_noise={"delay": 0.7, "harm": 1.0, "calls": 1.0, "price": 0.5},
+    )
+
+
+def learnt_instance():
+    """Noise learnt in the reward and the cost; candidates that are no arms."""
+    plain = random_instance(3, 4, 1, others=6)
+    problem = bf.Problem(
+        plain.problem.arms, 0.3, candidates=plain.problem.candidates,
+        reward=bf.Gaussian(), costs=bf.Gaussian(noise_prior=(3.0, 1.0)),
+    )  # fmt: skip
+    return bf.Instance(problem, plain.theta_reward, plain.theta_cost, cost_noise=0.6)
+
+
 CASES = [
     (name, case)
-    for case in ("m=1", "m=3", "X!=Z", "d>K")
+    for case in ("m=1", "m=3", "X!=Z", "d>K", "mixed", "learnt")
     for name in (WITH_OPTIMAL_SHARE if case in ("m=1", "m=3") else CONSTRAINED)
 ] + [(name, "m=0") for name in UNCONSTRAINED]
 INSTANCES = {
@@ -56,6 +96,8 @@ INSTANCES = {
     "m=3": random_instance(4, 7, 3),
     "X!=Z": random_instance(3, 4, 2, others=6),
     "d>K": random_instance(8, 4, 1),
+    "mixed": mixed_instance(),
+    "learnt": learnt_instance(),
 }
 
 

@@ -203,7 +203,7 @@ def test_lengths_that_grow_step_by_step():
 def test_best_candidate_is_that_of_the_posterior():
     for seed in range(30):
         learner = learnt(problem_of(3, 6, 2, seed=seed), 5, seed)
-        best = engine.mean_best(learner.state.candidate_means, learner.geometry.thresholds)
+        best = engine.mean_best(learner.state.candidate_means, learner.geometry.limits)
         assert (None if best == NOBODY else best) == learner.posterior.best()
 
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 
 import bayes_feasible as bf
 from bayes_feasible.simulation import world as simulated
-from bayes_feasible.simulation.world import Environment, gaussian_world
+from bayes_feasible.simulation.world import Environment, world_of
 
 
 class Student(bf.Instance):
@@ -67,7 +67,7 @@ def test_rewards_from_a_table(instance, rule):
     """Compiled and step by step the same; only what is in an arm's row; costs as ever."""
     table = np.arange(15.0).reshape(5, 3)
     entries = np.array([3, 1, 2, 3, 3])
-    world = gaussian_world(instance)._replace(table=table, entries=entries)
+    world = world_of(instance)._replace(table=table, entries=entries)
     whole, stepped = rule(instance, seed=1), rule(instance, seed=1)
     Environment(instance, 4, 5, world).play(whole, 300)
     environment, seen = Environment(instance, 4, 5, world), set()

@@ -47,6 +47,8 @@ class Outcome(ABC):
     0.1927
     >>> coin.mean_over(np.array(0.0), np.array(1.0)).round(3).item()
     0.5
+    >>> coin.sd_over(np.array(0.0), np.array(1.0)).round(3).item()
+    0.208
     >>> coin.draw(np.random.default_rng(0), np.zeros(3), 1.0)
     array([0., 1., 1.])
     >>> coin.check("conversions", np.array([3.0]), np.array([10]))
@@ -94,16 +96,19 @@ class Outcome(ABC):
 
     def mean_over(self, centre: Array, sd: Array) -> Array:
         """The mean where the natural parameter is Gaussian itself."""
-        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-        natural = np.asarray(centre)[..., np.newaxis] + np.asarray(sd)[..., np.newaxis] * nodes
-        return self.mean(natural) @ weights / weights.sum()
+        means, weights = self._at_nodes(centre, sd)
+        return means @ weights / weights.sum()
 
     def sd_over(self, centre: Array, sd: Array) -> Array:
         """The standard deviation of the mean where the natural parameter is Gaussian itself."""
-        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-        natural = np.asarray(centre)[..., np.newaxis] + np.asarray(sd)[..., np.newaxis] * nodes
-        off = self.mean(natural) - self.mean_over(centre, sd)[..., np.newaxis]
+        means, weights = self._at_nodes(centre, sd)
+        off = means - (means @ weights / weights.sum())[..., np.newaxis]
         return np.sqrt(np.square(off) @ weights / weights.sum())
+
+    def _at_nodes(self, centre: Array, sd: Array) -> tuple[Array, Array]:
+        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+        spread = np.asarray(sd)[..., np.newaxis] * nodes
+        return self.mean(np.asarray(centre)[..., np.newaxis] + spread), weights
 
     @abstractmethod
     def divergence(self, natural: Array, other: Array) -> Array:

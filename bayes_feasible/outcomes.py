@@ -17,7 +17,6 @@ the parameters.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -412,59 +411,3 @@ def _log_ratio(name: str, by: float, what: str) -> float:
     if not by > 0:
         raise ValueError(f"{name}: expected {what} above 0, got {by:g}")
     return float(np.log(by))
-
-
-def read_reward(reward: Any, noise: Any) -> tuple[str, Outcome]:
-    """Name and outcome of the reward, from what a user gave for it or for its noise."""
-    if reward is None:
-        return REWARD, Gaussian(_check.positive("reward_noise", 1.0 if noise is None else noise))
-    name = REWARD
-    if isinstance(reward, Mapping):
-        if len(reward) != 1 or not isinstance(name := next(iter(reward)), str) or not name:
-            raise ValueError(f"reward: expected one name and its outcome, got {dict(reward)!r}")
-        reward = reward[name]
-    _check.kind("reward", reward, Outcome)
-    if noise is not None:
-        raise ValueError("reward_noise: expected reward or reward_noise, got both")
-    return name, reward
-
-
-def read_costs(costs: Any, noise: Any, constraints: int, names: list[Any] | None) -> list[Outcome]:
-    """The outcomes of the costs, from what a user gave for them or for their noise."""
-    names = list(range(constraints)) if names is None else names
-    if costs is None:
-        return [Gaussian(one) for one in read_cost_noise(noise, names).tolist()]
-    if noise is not None:
-        raise ValueError("cost_noise: expected costs or cost_noise, got both")
-    if isinstance(costs, Outcome):
-        return [costs] * constraints
-    if isinstance(costs, Mapping):
-        at = _check.order("costs", list(costs), names, "threshold", numbered=False)
-        given = list(costs.values())
-        costs = [given[i] for i in at]
-    if not isinstance(costs, list | tuple):
-        raise TypeError(
-            f"costs: expected an outcome, or one for each threshold, got {type(costs).__name__}"
-        )
-    if len(costs) != constraints:
-        raise ValueError(
-            f"costs: expected {constraints} outcomes, one for each threshold, got {len(costs)}"
-        )
-    for name, one in zip(names, costs, strict=True):
-        _check.kind(f"costs: {name}", one, Outcome)
-    return list(costs)
-
-
-def read_cost_noise(value: Any, names: list[Any]) -> Array:
-    """The standard deviations of the costs, from one number, or one for each of these names."""
-    if isinstance(value, Mapping) or getattr(value, "ndim", 0) == 1:
-        value = _check.by_name("cost_noise", value, names, "threshold")
-    noise = _check.numbers("cost_noise", 1.0 if value is None else value)
-    if noise.shape not in ((), (len(names),)):
-        raise ValueError(
-            f"cost_noise: expected one number or {len(names)}, one for each threshold, "
-            f"got shape {noise.shape}"
-        )
-    if np.any(noise <= 0):
-        raise ValueError(f"cost_noise: expected positive numbers, got {noise.min():g}")
-    return np.broadcast_to(noise, len(names))

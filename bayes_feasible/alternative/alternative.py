@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise, block_radius, labelled
+from bayes_feasible._given import read_parameters
 from bayes_feasible.alternative import nearest as _nearest
 from bayes_feasible.alternative.events import Events
 from bayes_feasible.alternative.probability import DRAWS, LogProbability, event_array
 from bayes_feasible.alternative.union import Union
-from bayes_feasible.instance import Instance, read_parameters
+from bayes_feasible.instance import Instance
 from bayes_feasible.outcomes import Gaussian
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem

@@ -6,8 +6,6 @@ it: everything goes through a triangular factor of the weighted arms.
 """
 
 import math
-from collections.abc import Callable
-from functools import cache, wraps
 from typing import Any
 
 import numpy as np
@@ -29,28 +27,6 @@ BLOCK = 32  # columns that LAPACK works on at once
 OUT = 1e64  # a pivot so large that its coordinate takes no part
 
 Factor = tuple[Array, NDArray[np.int64]]  # lower triangle, and the order of the features
-
-
-@cache
-def _thread_pools() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-def plainly[**P, T](solver: Callable[P, T]) -> Callable[P, T]:
-    """Run a solver on one BLAS thread and without floating-point warnings.
-
-    Its matrices are small: to wake other threads for them takes many times what they save. And
-    with one thread the result does not depend on the number of cores.
-    """
-
-    @wraps(solver)
-    def solve(*args: P.args, **kwargs: P.kwargs) -> T:
-        with np.errstate(all="ignore"), _thread_pools().limit(limits=1, user_api="blas"):
-            return solver(*args, **kwargs)
-
-    return solve
 
 
 def coordinates(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_feasible._check import Array
+from bayes_feasible._plainly import plainly
 from bayes_feasible.rate.interior import longest_step
 from bayes_feasible.rate.maximin import lowest
 from bayes_feasible.span import (
@@ -18,7 +19,6 @@ from bayes_feasible.span import (
     cholesky_solve,
     coordinates,
     inverse_information,
-    plainly,
     triangle,
     whiten,
 )

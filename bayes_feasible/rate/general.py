@@ -11,12 +11,13 @@ from functools import cached_property
 import numpy as np
 
 from bayes_feasible._check import Array
+from bayes_feasible._plainly import plainly
 from bayes_feasible.alternative.events import Events
 from bayes_feasible.instance import Instance
 from bayes_feasible.outcomes import Gaussian
 from bayes_feasible.rate.divergence import divergences
 from bayes_feasible.rate.saddle import Exponents, solve
-from bayes_feasible.span import outside, plainly, span
+from bayes_feasible.span import outside, span
 
 NAMED = 6  # events that a message lists
 

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_feasible._check import Array
+from bayes_feasible._plainly import plainly
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.interior import Game, exponents
 from bayes_feasible.rate.maximin import maximin
-from bayes_feasible.span import SPAN_TOLERANCE, coordinates, plainly, span
+from bayes_feasible.span import SPAN_TOLERANCE, coordinates, span
 
 ROUNDING = 1e-13  # relative allowance for rounding in the upper bound
 SMALLEST_RATIO, LARGEST_RATIO = 1e-150, 1e150  # of a gap to the noise: their squares are numbers

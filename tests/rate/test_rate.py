@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from bayes_feasible import Instance, Problem, exponents, instances, optimal_rate
+from bayes_feasible._plainly import plainly
 from bayes_feasible.analysis.benchmarks import cvxpy_forms
 
 TOL = 1e-8
@@ -384,3 +386,17 @@ def test_candidates_beyond_the_scale_of_the_arms_are_refused(arm, candidate):
     for ask in (optimal_rate, lambda instance: exponents(instance, [1.0])):
         with pytest.raises(ValueError, match=r"^candidates: .* beyond double precision"):
             ask(instance)
+
+
+def test_solvers_run_on_one_blas_thread_and_give_the_others_back():
+    def threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        inside = plainly(lambda: (threads(), plainly(threads)(), threads()))()
+        assert inside == ([1] * len(before),) * 3
+        with pytest.raises(ZeroDivisionError):
+            plainly(lambda: 1 // 0)()
+        assert threads() == before
+        assert max(before) == 2

@@ -35,15 +35,8 @@ def coordinates(
     """Arms and vectors as combinations of `rank` of the arms, chosen greedily for large volume.
 
     The exponents do not change under a linear map, and in these coordinates the arms have
-    entries of order one whatever the scale of features and arms.
-
-    Parameters
-    ----------
-    arms, vectors : arrays of shapes (arm, feature) and (vector, feature)
-    rank : int
-        The rank of the arms.
-    rests : array of the shape of the vectors, optional
-        What rounding has cut off the vectors.
+    entries of order one whatever the scale of features and arms. `rests` is what rounding has cut
+    off the vectors.
 
     Returns
     -------
@@ -167,13 +160,8 @@ def triangle(arms: Array, weights: Array) -> Factor:
 def least_squares(arms: Array, weights: Array, right: Array) -> tuple[Factor, Array]:
     r"""Factor of a weighted least-squares problem, and its right-hand sides turned with it.
 
-    As in `triangle`, but the signs are chosen here: they decide what a seed draws.
-
-    Returns
-    -------
-    factor : lower triangle and order, as `triangle` gives them
-    turned : array (side, rank)
-        The solutions are :math:`L^{-\top}` times these: `unwhiten(factor, turned)`.
+    As in `triangle`, but the signs are chosen here: they decide what a seed draws. The solutions
+    are :math:`L^{-\top}` times what has been turned: `unwhiten(factor, turned)`.
     """
     rank = arms.shape[1]
     root = np.sqrt(weights)[:, np.newaxis]

@@ -94,25 +94,11 @@ def mean_share(
 ) -> Share:
     """Estimate `E[1/N]`: the probability of a union over the sum of those of its events.
 
-    Parameters
-    ----------
-    count : function
-        Takes the indices of events, sorted, draws once given each, and returns how many events
-        contain each draw, its own among them.
-    log_probabilities : array (event,)
-        Of the events, up to a common constant.
-    rng : Generator
-        Decides how the draws fall on the events: each gets its share to within one.
-    draws : int
-    twice : float, optional
-        `E[N - 1]`, where it is known: twice the sum of the pairs' probabilities over the sum of
-        the events'. It is then a control variate.
-
-    Returns
-    -------
-    Share
-        The standard error allows for an overlap (of three events, with `twice`; else of two) that
-        no draw has shown.
+    `count` takes the indices of events, sorted, draws once given each, and returns how many events
+    contain each draw, its own among them. Each event gets its share of the draws, by its
+    probability, to within one. `twice` is `E[N - 1]` where that is known: twice the sum of the
+    pairs' probabilities over the sum of the events', a control variate. The standard error allows
+    for an overlap (of three events, with `twice`; else of two) that no draw has shown.
     """
     if len(log_probabilities) == 1:
         return Share(1.0, 0.0, 1.0)

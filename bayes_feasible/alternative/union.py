@@ -43,11 +43,7 @@ _draw, _move = AtOnce(draw_union), AtOnce(to_parameters)
 class Union:
     """The posterior given that at least one of some events happens.
 
-    Parameters
-    ----------
-    problem : Problem
-        Its `parameter_radius`, if any, restricts posterior and union alike.
-    events : Events
+    The `parameter_radius` of the problem, if any, restricts posterior and union alike.
     """
 
     def __init__(self, problem: Problem, events: Events) -> None:

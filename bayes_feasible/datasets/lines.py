@@ -23,13 +23,9 @@ def line_blocks(
 ) -> Iterator[tuple[int, list[bytes]]]:
     """Lines without their ends, in blocks, each with the number of its first line.
 
-    No more than a block of about a megabyte is in memory. Line numbers start at 1.
-
-    Raises
-    ------
-    ValueError
-        If the file is empty, a zip archive, a gzip file that is cut off, damaged or expands
-        beyond measure, or has a line that is far too long.
+    No more than a block of about a megabyte is in memory. Line numbers start at 1. Raises
+    ValueError if the file is empty, a zip archive, a gzip file that is cut off, damaged or expands
+    beyond measure, or has a line that is far too long.
     """
     from tqdm import tqdm
 

@@ -30,19 +30,11 @@ STANDARD_ERRORS = 6.0  # a false alarm in 10^9
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
-
-    Attributes
-    ----------
-    subject : str
-    sound : bool
-    detail : str
-        What was seen and, where it is not sound, what to do.
-    """
+    """One thing that was looked at."""
 
     subject: str
     sound: bool
-    detail: str
+    detail: str  # what was seen and, where it is not sound, what to do
 
 
 def examine() -> Iterator[Finding]:

@@ -24,20 +24,11 @@ FILM_TYPES = (b"movie", b"tvMovie", b"video", b"short", b"tvShort", b"tvSpecial"
 
 @dataclass
 class Malformed:
-    """Lines of a file that could not be read.
-
-    Attributes
-    ----------
-    path : str
-    count : int
-        How many there were.
-    lines : list of (int, str)
-        Number and reason of the first 1000.
-    """
+    """Lines of a file that could not be read."""
 
     path: str
     count: int = 0
-    lines: list[tuple[int, str]] = field(default_factory=list)
+    lines: list[tuple[int, str]] = field(default_factory=list)  # number and reason of the first
 
     def add(self, number: int, reason: str) -> None:
         """Note one line."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bayes_feasible import models as models
     from bayes_feasible.alternative.alternative import Alternative as Alternative
     from bayes_feasible.alternative.events import Events as Events
-    from bayes_feasible.alternative.union import LogProbability as LogProbability
+    from bayes_feasible.alternative.probability import LogProbability as LogProbability
     from bayes_feasible.analysis.study.study import Study as Study
     from bayes_feasible.analysis.study.study import study as study
     from bayes_feasible.files.problems import load as load
@@ -69,7 +69,7 @@ _HOME = {
     "Gaussian": "outcomes",
     "History": "history",
     "Instance": "instance",
-    "LogProbability": "alternative.union",
+    "LogProbability": "alternative.probability",
     "Poisson": "outcomes",
     "Posterior": "posterior",
     "Prior": "prior",

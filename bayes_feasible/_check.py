@@ -35,9 +35,7 @@ def numbers(name: str, value: Any, *, infinite: bool = False, missing: bool = Fa
         return np.array(value)
     raw = _array(name, value, "numbers")
     objects = raw.flat if raw.dtype.kind == "O" else ()
-    if raw.dtype.kind not in "biufO" or any(
-        v is None or isinstance(v, str | bytes) for v in objects
-    ):
+    if raw.dtype.kind not in "biufO" or any(isinstance(v, str | bytes | None) for v in objects):
         raise TypeError(f"{name}: expected numbers, got {_short(value)}")
     try:
         with np.errstate(over="ignore"):
@@ -330,24 +328,21 @@ def names(name: str, value: list[Any] | None, size: int) -> NDArray[Any]:
     if len(number := Counter(texts)) < len(plain):
         twice = next(v for v, text in zip(plain, texts, strict=True) if number[text] > 1)
         raise ValueError(f"{name}: names must be distinct, got {twice!r} more than once")
-    if all(isinstance(v, int) and not isinstance(v, bool) for v in plain):
-        if max(map(abs, plain)) < 2**63:
-            return np.array(plain)
-        plain = [str(v) for v in plain]
+    if all(map(_is_whole, plain)) and max(map(abs, plain)) < 2**63:
+        return np.array(plain)
     try:
-        "".join(map(str, plain)).encode()
+        "".join(texts).encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"{name}: names must be text that can be written ({error})") from None
-    if any("\0" in str(v) for v in plain):  # NumPy would drop it at the end of a name
+    if any("\0" in text for text in texts):  # NumPy would drop it at the end of a name
         raise ValueError(f"{name}: names must not contain the character NUL, got {_short(plain)}")
-    return np.array([str(v) for v in plain])
+    return np.array(texts)
 
 
 def named_values(name: str, value: Any) -> tuple[Array, list[Any] | None]:
     """A vector of numbers (infinities allowed) and the names it carries, if any."""
     labels: list[Any] | None = None
-    if value is None:
-        value = ()
+    value = () if value is None else value
     if isinstance(value, Mapping):
         labels, value = list(value), list(value.values())
     elif is_data_array(value) and value.ndim == 1:

@@ -23,15 +23,8 @@ _told: list[str] = []  # what this process has said
 def announce(what: str, seconds: float) -> Iterator[None]:
     """Say once, to a person at a terminal, what is being compiled if this block takes long.
 
-    Parameters
-    ----------
-    what : str
-        "rounds of BLFAIPS"
-    seconds : float
-        How long it usually takes.
+    `seconds` is how long it usually takes.
 
-    Examples
-    --------
     >>> with announce("rounds of BLFAIPS", 20):  # silent: it is quick, and nobody is watching
     ...     pass
     """

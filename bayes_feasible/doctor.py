@@ -30,19 +30,11 @@ STANDARD_ERRORS = 6.0  # a false alarm in 10^9
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
-
-    Attributes
-    ----------
-    subject : str
-    sound : bool
-    detail : str
-        What was seen and, where it is not sound, what to do.
-    """
+    """One thing that was looked at."""
 
     subject: str
     sound: bool
-    detail: str
+    detail: str  # what was seen and, where it is not sound, what to do
 
 
 def examine() -> Iterator[Finding]:
@@ -116,6 +108,10 @@ def _relative(value: float, expected: Any, allowed: float) -> float:
     return abs(value - number) / (allowed * max(abs(number), 1e-300))
 
 
+def _worst(values: Any, expected: list[Any], allowed: float) -> float:
+    return max(map(_relative, values, expected, [allowed] * len(expected)), default=0.0)
+
+
 def check_tails(table: dict[str, Any]) -> float:
     """Log tail probabilities, to ten thousand standard deviations and beyond."""
     from bayes_feasible.alternative.normal import log_ndtr
@@ -123,16 +119,16 @@ def check_tails(table: dict[str, Any]) -> float:
     return max(_relative(log_ndtr(-row["x"]), row["value"], PRECISION) for row in table["log_tail"])
 
 
+def problem_of(row: dict[str, Any]) -> "bf.Problem":
+    """The problem that a row of the table describes."""
+    noise = {"reward_noise": row["reward_noise"], "cost_noise": row["cost_noise"] or 1.0}
+    return bf.Problem(row["arms"], row["thresholds"], **noise)
+
+
 def posterior_of(row: dict[str, Any]) -> "bf.Posterior":
     """The posterior that a row of the table describes."""
-    problem = bf.Problem(
-        row["arms"],
-        row["thresholds"],
-        reward_noise=row["reward_noise"],
-        cost_noise=row["cost_noise"] or 1.0,
-    )
     rewards, costs = [shown[0] for shown in row["sums"]], [shown[1:] for shown in row["sums"]]
-    return bf.Posterior.from_sums(problem, row["counts"], rewards, costs)
+    return bf.Posterior.from_sums(problem_of(row), row["counts"], rewards, costs)
 
 
 def check_events(table: dict[str, Any]) -> float:
@@ -142,8 +138,7 @@ def check_events(table: dict[str, Any]) -> float:
         posterior = posterior_of(row)
         alternative = bf.Alternative(posterior.problem, row["candidate"])
         values = alternative.event_log_probabilities(posterior).values
-        for value, expected in zip(values, row["values"], strict=True):
-            worst = max(worst, _relative(value, expected, PRECISION))
+        worst = max(worst, _worst(values, row["values"], PRECISION))
     return worst
 
 
@@ -165,16 +160,9 @@ def check_exponents(table: dict[str, Any]) -> float:
     """Exponents of candidates under given allocations."""
     worst = 0.0
     for row in table["exponent"]:
-        problem = bf.Problem(
-            row["arms"],
-            row["thresholds"],
-            reward_noise=row["reward_noise"],
-            cost_noise=row["cost_noise"] or 1.0,
-        )
-        instance = bf.Instance(problem, row["theta_reward"], row["theta_cost"])
+        instance = bf.Instance(problem_of(row), row["theta_reward"], row["theta_cost"])
         values = bf.exponents(instance, row["allocation"]).values
-        for value, expected in zip(values, row["values"], strict=True):
-            worst = max(worst, _relative(value, expected, RATE_PRECISION))
+        worst = max(worst, _worst(values, row["values"], RATE_PRECISION))
     return worst
 
 
@@ -183,13 +171,9 @@ def check_rates(table: dict[str, Any]) -> float:
     worst = 0.0
     for row in table["rate"]:
         costs, arms = row["costs"], range(len(row["rewards"]))
+        basis = [[float(i == j) for j in arms] for i in arms]
         thresholds = () if costs is None else [row["threshold"]]
-        problem = bf.Problem(
-            [[float(i == j) for j in arms] for i in arms],
-            thresholds,
-            reward_noise=row["reward_noise"],
-            cost_noise=row["cost_noise"],
-        )
+        problem = problem_of(row | {"arms": basis, "thresholds": thresholds})
         rate = bf.optimal_rate(bf.Instance(problem, row["rewards"], costs))
         worst = max(worst, _relative(rate.value, row["value"], RATE_PRECISION))
         rounding = 1 + PRECISION

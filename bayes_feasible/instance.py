@@ -1,6 +1,5 @@
 """A problem together with its truth: what a simulation knows and a learner does not."""
 
-from collections.abc import Mapping
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -9,6 +8,7 @@ import numpy as np
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
+from bayes_feasible._given import read_cost_noise, read_parameters
 from bayes_feasible.problem import Problem
 
 if TYPE_CHECKING:
@@ -189,17 +189,13 @@ class Instance:
         mean_reward, mean_cost = pulled @ self.theta_reward, pulled @ self.theta_cost.T
         if noise == "logistic":
             odds = rng.logistic(size=shape)  # a 1 where the mean exceeds it
-            return (
-                (odds[:, 0] < mean_reward).astype(float),
-                (odds[:, 1:] < mean_cost).astype(float),
-            )
+            shown = np.column_stack([mean_reward, mean_cost]) > odds
+            return shown[:, 0].astype(float), shown[:, 1:].astype(float)
         if noise == "gaussian" and not problem.textbook:
-            natural = np.column_stack([mean_reward, mean_cost])
-            shown = [
-                outcome.draw(rng, natural[:, b], self.noise[b])
-                for b, outcome in enumerate(problem.outcomes)
-            ]
-            return shown[0], np.column_stack([*shown[1:], np.empty((len(pulled), 0))])
+            drawn = np.column_stack([mean_reward, mean_cost])
+            for b, outcome in enumerate(problem.outcomes):
+                drawn[:, b] = outcome.draw(rng, drawn[:, b], self.noise[b])
+            return drawn[:, 0].copy(), drawn[:, 1:].copy()
         if noise == "gaussian":
             errors = rng.standard_normal(shape)
         elif noise == "student_t":
@@ -279,20 +275,10 @@ class Instance:
 
 def _true_noise(problem: Problem, reward: Any, cost: Any) -> Array:
     """Standard deviations of Gaussian outcomes, known or not, block by block; 1 for others."""
-    constraints = problem.thresholds.size
     names = problem.coords["constraint"].tolist()
-    if isinstance(cost, Mapping) or getattr(cost, "ndim", 0) == 1:
-        cost = _check.by_name("cost_noise", cost, names, "threshold")
-    given = np.ones(constraints) if cost is None else _check.numbers("cost_noise", cost)
-    if given.shape not in ((), (constraints,)):
-        raise ValueError(
-            f"cost_noise: expected one number or {constraints}, got shape {given.shape}"
-        )
-    if np.any(given <= 0):
-        raise ValueError(f"cost_noise: expected positive numbers, got {given.min():g}")
     truth = 1.0 if reward is None else _check.positive("reward_noise", reward)
-    noise = np.concatenate([[truth], np.broadcast_to(given, constraints)])
-    told = [reward is not None] + [cost is not None] * constraints
+    noise = np.concatenate([[truth], read_cost_noise(cost, names)])
+    told = [reward is not None] + [cost is not None] * len(names)
     for b in np.flatnonzero(told & ~np.isnan(problem.noise) & (problem.noise != noise)):
         name = "reward_noise" if b == 0 else f"cost_noise: {names[b - 1]}"
         raise ValueError(f"{name}: the problem says {problem.noise[b]:g}, got {noise[b]:g}")
@@ -303,62 +289,3 @@ def _true_noise(problem: Problem, reward: Any, cost: Any) -> Array:
 def _inner(vectors: Array, parameter: Array) -> Array:
     """Inner products, equal to the last bit for equal vectors, which BLAS does not promise."""
     return (vectors * parameter).sum(axis=-1)
-
-
-def read_parameters(
-    problem: Problem, theta_reward: Any, theta_cost: Any, *, single: bool = False
-) -> tuple[Array, Array]:
-    """Parameters as arrays (..., feature) and (..., constraint, feature); no `...` if `single`.
-
-    What carries the names of features or constraints is put in their order. One constraint needs
-    no axis of its own, and without constraints `theta_cost` may be left out.
-    """
-    features, constraints = problem.arms.shape[1], problem.thresholds.size
-    reward = _arrange("theta_reward", theta_reward, problem, "feature")
-    if reward.ndim == 0 or reward.shape[-1] != features:
-        raise ValueError(
-            f"theta_reward: expected {features} features on the last axis, got shape {reward.shape}"
-        )
-    if single and reward.ndim > 1:
-        raise ValueError(f"theta_reward: expected one vector, got shape {reward.shape}")
-    expected = (*reward.shape[:-1], constraints, features)
-    cost = np.zeros(0)
-    if theta_cost is not None:
-        cost = _arrange("theta_cost", theta_cost, problem, "constraint", "feature")
-    if cost.size == 0 and constraints == 0:
-        cost = np.zeros(expected)
-    if cost.shape == reward.shape and constraints == 1:
-        cost = cost[..., np.newaxis, :]
-    if cost.shape != expected:
-        raise ValueError(
-            f"theta_cost: expected shape {expected}, a row for each threshold, got {cost.shape}"
-        )
-    return reward, cost
-
-
-def _arrange(name: str, value: Any, problem: Problem, *dims: str) -> Array:
-    """Numbers with these dimensions last, each in the problem's order where it carries names."""
-
-    def order(dim: str, labels: Any, *, numbered: bool = True) -> list[int]:
-        return _check.order(name, list(labels), problem.coords[dim], dim, numbered=numbered)
-
-    if isinstance(value, Mapping):
-        parts = [_arrange(name, part, problem, *dims[1:]) for part in value.values()]
-        places = order(dims[0], value, numbered=False)
-        if len({part.shape for part in parts}) > 1 or any(
-            part.ndim < len(dims) - 1 for part in parts
-        ):
-            raise ValueError(f"{name}: expected as many numbers for each {dims[0]}")
-        return np.stack([parts[i] for i in places], axis=-len(dims)) if parts else np.zeros(0)
-    if _check.is_data_array(value):
-        named = [dim for dim in dims if dim in value.dims]
-        value = value.transpose(..., *named)
-        for dim in named:
-            if dim in value.coords:
-                value = value.isel({dim: order(dim, value.coords[dim].values)})
-    elif hasattr(type(value), "columns") and hasattr(type(value), "index"):  # a DataFrame
-        array = _check.numbers(name, value)[:, order("feature", value.columns)]
-        return array[order(dims[0], value.index)] if len(dims) > 1 else array
-    elif hasattr(type(value), "index") and hasattr(value, "dtype"):  # a Series
-        value = _check.by_name(name, value, problem.coords["feature"], "feature")
-    return _check.numbers(name, value)

@@ -17,7 +17,6 @@ the parameters.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -47,6 +46,8 @@ class Outcome(ABC):
     0.1927
     >>> coin.mean_over(np.array(0.0), np.array(1.0)).round(3).item()
     0.5
+    >>> coin.sd_over(np.array(0.0), np.array(1.0)).round(3).item()
+    0.208
     >>> coin.draw(np.random.default_rng(0), np.zeros(3), 1.0)
     array([0., 1., 1.])
     >>> coin.check("conversions", np.array([3.0]), np.array([10]))
@@ -56,7 +57,11 @@ class Outcome(ABC):
 
     kind: ClassVar[str]
     relative: ClassVar[str]  # what `Relative` limits
-    prior: Prior | None
+
+    def __init__(self, *, prior: Prior | None = None) -> None:
+        if prior is not None:
+            _check.kind("prior", prior, Prior)
+        self.prior = prior
 
     @property
     def known(self) -> bool:
@@ -90,16 +95,19 @@ class Outcome(ABC):
 
     def mean_over(self, centre: Array, sd: Array) -> Array:
         """The mean where the natural parameter is Gaussian itself."""
-        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-        natural = np.asarray(centre)[..., np.newaxis] + np.asarray(sd)[..., np.newaxis] * nodes
-        return self.mean(natural) @ weights / weights.sum()
+        means, weights = self._at_nodes(centre, sd)
+        return means @ weights / weights.sum()
 
     def sd_over(self, centre: Array, sd: Array) -> Array:
         """The standard deviation of the mean where the natural parameter is Gaussian itself."""
-        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-        natural = np.asarray(centre)[..., np.newaxis] + np.asarray(sd)[..., np.newaxis] * nodes
-        off = self.mean(natural) - self.mean_over(centre, sd)[..., np.newaxis]
+        means, weights = self._at_nodes(centre, sd)
+        off = means - (means @ weights / weights.sum())[..., np.newaxis]
         return np.sqrt(np.square(off) @ weights / weights.sum())
+
+    def _at_nodes(self, centre: Array, sd: Array) -> tuple[Array, Array]:
+        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+        spread = np.asarray(sd)[..., np.newaxis] * nodes
+        return self.mean(np.asarray(centre)[..., np.newaxis] + spread), weights
 
     @abstractmethod
     def divergence(self, natural: Array, other: Array) -> Array:
@@ -169,7 +177,7 @@ class Gaussian(Outcome):
                     f"got {noise_prior!r}"
                 )
             self.noise_prior = (float(pair[0]), float(pair[1]))
-        self.prior = _check_prior(prior)
+        super().__init__(prior=prior)
 
     @property
     def known(self) -> bool:
@@ -250,9 +258,6 @@ class Bernoulli(Outcome):
     kind = "bernoulli"
     relative = "odds ratio"
 
-    def __init__(self, *, prior: Prior | None = None) -> None:
-        self.prior = _check_prior(prior)
-
     def natural(self, name: str, mean: Any) -> Array:
         """The logit of a probability."""
         mean = _check.numbers(name, mean, infinite=True)
@@ -327,9 +332,6 @@ class Poisson(Outcome):
     kind = "poisson"
     relative = "ratio of rates"
 
-    def __init__(self, *, prior: Prior | None = None) -> None:
-        self.prior = _check_prior(prior)
-
     def natural(self, name: str, mean: Any) -> Array:
         """The logarithm of a rate."""
         mean = _check.numbers(name, mean, infinite=True)
@@ -398,12 +400,6 @@ class Relative:
     by: float
 
 
-def _check_prior(prior: Any) -> Prior | None:
-    if prior is not None:
-        _check.kind("prior", prior, Prior)
-    return prior
-
-
 def _check_whole(name: str, values: Array, what: str) -> None:
     values = np.ravel(values)
     bad = ~np.isnan(values) & ((values < 0) | (values != np.floor(values)))
@@ -415,60 +411,3 @@ def _log_ratio(name: str, by: float, what: str) -> float:
     if not by > 0:
         raise ValueError(f"{name}: expected {what} above 0, got {by:g}")
     return float(np.log(by))
-
-
-def read_reward(reward: Any, noise: Any) -> tuple[str, Outcome]:
-    """Name and outcome of the reward, from what a user gave for it or for its noise."""
-    if reward is None:
-        return REWARD, Gaussian(_check.positive("reward_noise", 1.0 if noise is None else noise))
-    name = REWARD
-    if isinstance(reward, Mapping):
-        if len(reward) != 1 or not isinstance(name := next(iter(reward)), str) or not name:
-            raise ValueError(f"reward: expected one name and its outcome, got {dict(reward)!r}")
-        reward = reward[name]
-    _check.kind("reward", reward, Outcome)
-    if noise is not None:
-        raise ValueError("reward_noise: expected reward or reward_noise, got both")
-    return name, reward
-
-
-def read_costs(costs: Any, noise: Any, constraints: int, names: list[Any] | None) -> list[Outcome]:
-    """The outcomes of the costs, from what a user gave for them or for their noise."""
-    names = list(range(constraints)) if names is None else names
-    if costs is None:
-        return [Gaussian(one) for one in _cost_noise(noise, constraints, names).tolist()]
-    if noise is not None:
-        raise ValueError("cost_noise: expected costs or cost_noise, got both")
-    if isinstance(costs, Outcome):
-        return [costs] * constraints
-    if isinstance(costs, Mapping):
-        at = _check.order("costs", list(costs), names, "threshold", numbered=False)
-        given = list(costs.values())
-        costs = [given[i] for i in at]
-    if not isinstance(costs, list | tuple):
-        raise TypeError(
-            f"costs: expected an outcome, or one for each threshold, got {type(costs).__name__}"
-        )
-    if len(costs) != constraints:
-        raise ValueError(
-            f"costs: expected {constraints} outcomes, one for each threshold, got {len(costs)}"
-        )
-    for name, one in zip(names, costs, strict=True):
-        _check.kind(f"costs: {name}", one, Outcome)
-    return list(costs)
-
-
-def _cost_noise(value: Any, constraints: int, names: list[Any]) -> Array:
-    if isinstance(value, Mapping) or getattr(value, "ndim", 0) == 1:
-        value = _check.by_name("cost_noise", value, names, "threshold")
-    noise = _check.numbers("cost_noise", 1.0 if value is None else value)
-    if noise.ndim == 0:
-        noise = np.full(constraints, noise)
-    if noise.shape != (constraints,):
-        raise ValueError(
-            f"cost_noise: expected one number or {constraints}, one for each threshold, "
-            f"got shape {noise.shape}"
-        )
-    if noise.size and noise.min() <= 0:
-        raise ValueError(f"cost_noise: expected positive numbers, got {noise.min():g}")
-    return noise

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
-from bayes_feasible.outcomes import REWARD, Gaussian, Outcome, Relative, read_costs, read_reward
-from bayes_feasible.span import SPAN_TOLERANCE, directions, span
+from bayes_feasible._given import read_costs, read_radius, read_reward, split_relative
+from bayes_feasible.outcomes import REWARD, Gaussian, Outcome, Relative
+from bayes_feasible.span import directions, outside, span
 from bayes_feasible.summary import Law, summarise
 
 if TYPE_CHECKING:
@@ -107,12 +108,12 @@ class Problem:
                 features, named_by = other, "candidates"
             if candidate_names == arm_names and np.array_equal(self.candidates, self.arms):
                 self.candidates = self.arms
-        thresholds, relative = _split_relative(thresholds)
+        thresholds, relative = split_relative(thresholds)
         limits, constraint_names = _check.named_values("thresholds", thresholds)
         if np.isneginf(limits).any():
             raise ValueError("thresholds: -inf leaves no candidate feasible")
         self.thresholds = limits
-        self.parameter_radius = _radius(parameter_radius)
+        self.parameter_radius = read_radius(parameter_radius)
         self.coords: dict[str, NDArray[Any]] = {
             "arm": _check.names("arms", arm_names, len(self.arms)),
             "candidate": _check.names("candidates", candidate_names, len(self.candidates)),
@@ -296,17 +297,12 @@ class Problem:
         return np.where(feasible.any(axis=-1), best, -1)
 
     def _check_span(self) -> None:
-        if self.candidates is self.arms:
-            return
-        if self.rank == self.arms.shape[1]:
+        if self.candidates is self.arms or self.rank == self.arms.shape[1]:
             return
         unit = np.abs(self.arms).max(axis=0)  # a feature in small units must not hide
         unit[unit == 0] = 1.0
         axes = directions(self.arms / unit)[:, : self.rank]
-        candidates = self.candidates / unit
-        outside = candidates - candidates @ axes @ axes.T
-        length = np.linalg.norm(candidates, axis=1)
-        off = np.linalg.norm(outside, axis=1) > SPAN_TOLERANCE * length
+        off = outside(self.candidates / unit, axes)
         if off.any():
             first = int(np.argmax(off))
             raise ValueError(
@@ -317,17 +313,12 @@ class Problem:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Problem):
             return NotImplemented
-        same_numbers = all(
-            np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("arms", "candidates", "thresholds")
-        )
-        same_names = all(np.array_equal(self.coords[k], other.coords[k]) for k in self.coords)
+        numbers = ("arms", "candidates", "thresholds", "references")
         return (
-            same_numbers
-            and same_names
+            all(np.array_equal(getattr(self, name), getattr(other, name)) for name in numbers)
+            and all(np.array_equal(self.coords[k], other.coords[k]) for k in self.coords)
             and self.outcomes == other.outcomes
             and self.reward_name == other.reward_name
-            and np.array_equal(self.references, other.references)
             and self.parameter_radius == other.parameter_radius
         )
 
@@ -372,39 +363,11 @@ def _check_features(arms: Array, candidates: Array, ours: Any, theirs: Any) -> N
         )
 
 
-def _split_relative(thresholds: Any) -> tuple[Any, dict[int, Relative]]:
-    """Thresholds as numbers, and which of them, by position, are relative."""
-    if isinstance(thresholds, Relative):
-        thresholds = [thresholds]
-    if not isinstance(thresholds, Mapping | list | tuple):
-        return thresholds, {}
-    values = list(thresholds.values() if isinstance(thresholds, Mapping) else thresholds)
-    relative = {j: one for j, one in enumerate(values) if isinstance(one, Relative)}
-    numbers = [one.by if isinstance(one, Relative) else one for one in values]
-    if isinstance(thresholds, Mapping):
-        return dict(zip(thresholds, numbers, strict=True)), relative
-    return numbers, relative
-
-
 def _describe(outcome: Outcome) -> str:
     """The outcome in a line of a problem's description."""
     if isinstance(outcome, Gaussian) and outcome.known and outcome.prior is None:
         return f"noise {outcome.noise:g}"
     return repr(outcome)
-
-
-def _radius(value: Any) -> tuple[float, float] | None:
-    if value is None:
-        return None
-    radii = _check.numbers("parameter_radius", value, infinite=True)
-    if radii.shape not in ((), (1,), (2,)):
-        raise ValueError(
-            f"parameter_radius: expected one number or a pair (reward, cost), got {value!r}"
-        )
-    reward, cost = np.broadcast_to(radii, 2)
-    if min(reward, cost) <= 0:
-        raise ValueError(f"parameter_radius: expected positive numbers, got {value!r}")
-    return None if np.isinf([reward, cost]).all() else (float(reward), float(cost))
 
 
 def _row(vector: Array) -> str:

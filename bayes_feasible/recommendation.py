@@ -97,7 +97,7 @@ def recommend(posterior: Posterior, choice: int | None, rng: np.random.Generator
             label = label if isinstance(label, str) else f"cost {label}"
             reason = f"{label} of {problem.name(choice)} is too high"
         drawn = alternative.union.draw(posterior, DRAWS, rng, few=True)
-        best = problem.best_under(drawn[0]) if drawn else np.empty(0, dtype=np.int64)
+        best = problem.best_under(drawn.theta) if drawn else np.empty(0, dtype=np.int64)
         best = best[best >= 0]
         runner_up = int(np.bincount(best).argmax()) if best.size else None
     return Recommendation(

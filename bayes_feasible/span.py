@@ -35,15 +35,8 @@ def coordinates(
     """Arms and vectors as combinations of `rank` of the arms, chosen greedily for large volume.
 
     The exponents do not change under a linear map, and in these coordinates the arms have
-    entries of order one whatever the scale of features and arms.
-
-    Parameters
-    ----------
-    arms, vectors : arrays of shapes (arm, feature) and (vector, feature)
-    rank : int
-        The rank of the arms.
-    rests : array of the shape of the vectors, optional
-        What rounding has cut off the vectors.
+    entries of order one whatever the scale of features and arms. `rests` is what rounding has cut
+    off the vectors.
 
     Returns
     -------
@@ -63,7 +56,7 @@ def coordinates(
         share = rest @ axes.T
         within, rest = within + share, rest - share @ axes
     length = np.linalg.norm(scaled, axis=1)
-    outside = np.linalg.norm(rest, axis=1) / np.where(length > 0, length, 1.0)
+    share_outside = np.linalg.norm(rest, axis=1) / np.where(length > 0, length, 1.0)
     triangular = reduced[chosen]  # lower
     reduced, within = _solve(triangular, reduced), _solve(triangular, within)
     reduced[chosen] = np.eye(rank)
@@ -77,7 +70,7 @@ def coordinates(
         others[chosen] = False  # these are unit vectors
         reduced[others] = _refined(reduced[others], arms[others], 0.0, basis, back)
         within = _refined(within, vectors, 0.0 if rests is None else rests, basis, back)
-    return reduced, within, chosen, outside
+    return reduced, within, chosen, share_outside
 
 
 def _greedy_basis(arms: Array, rank: int) -> tuple[Array, Array, NDArray[np.int64]]:
@@ -167,13 +160,8 @@ def triangle(arms: Array, weights: Array) -> Factor:
 def least_squares(arms: Array, weights: Array, right: Array) -> tuple[Factor, Array]:
     r"""Factor of a weighted least-squares problem, and its right-hand sides turned with it.
 
-    As in `triangle`, but the signs are chosen here: they decide what a seed draws.
-
-    Returns
-    -------
-    factor : lower triangle and order, as `triangle` gives them
-    turned : array (side, rank)
-        The solutions are :math:`L^{-\top}` times these: `unwhiten(factor, turned)`.
+    As in `triangle`, but the signs are chosen here: they decide what a seed draws. The solutions
+    are :math:`L^{-\top}` times what has been turned: `unwhiten(factor, turned)`.
     """
     rank = arms.shape[1]
     root = np.sqrt(weights)[:, np.newaxis]
@@ -271,6 +259,12 @@ def span(arms: Array) -> Array:
     if rank == features:
         return np.eye(features)
     return np.ascontiguousarray(directions(arms)[:, :rank])
+
+
+def outside(vectors: Array, basis: Array) -> NDArray[np.bool_]:
+    """Which vectors, along the last axis, are not in the span of orthonormal columns."""
+    rest = np.linalg.norm(vectors - vectors @ basis @ basis.T, axis=-1)
+    return rest > SPAN_TOLERANCE * np.linalg.norm(vectors, axis=-1)
 
 
 def directions(arms: Array) -> Array:

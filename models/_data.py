@@ -203,11 +203,9 @@ def set_data(model: pm.Model, data: Posterior | History) -> None:
 
     Examples
     --------
-    >>> import bayes_feasible as bf
-    >>> from bayes_feasible import models
-    >>> instance = bf.instances.end_of_optimism()
-    >>> posterior = bf.Posterior(instance.problem)
-    >>> posterior.update([0, 2], *instance.pull([0, 2], seed=1))
+    >>> from bayes_feasible import History, instances, models
+    >>> instance = instances.end_of_optimism()
+    >>> posterior = History(instance.problem, [0, 2], *instance.pull([0, 2], seed=1)).posterior()
     >>> model = models.linear_gaussian(posterior)
     >>> posterior.update([4, 2], *instance.pull([4, 2], seed=2))
     >>> models.set_data(model, posterior)

@@ -117,13 +117,11 @@ def alternative(
 
     Examples
     --------
-    >>> import bayes_feasible as bf
-    >>> from bayes_feasible import models
-    >>> instance = bf.instances.end_of_optimism()
-    >>> posterior = bf.Posterior(instance.problem)
-    >>> posterior.update([0, 2], *instance.pull([0, 2], seed=1))
+    >>> from bayes_feasible import Alternative, History, instances, models
+    >>> instance = instances.end_of_optimism()
+    >>> posterior = History(instance.problem, [0, 2], *instance.pull([0, 2], seed=1)).posterior()
     >>> whole = models.linear_gaussian(posterior)
-    >>> wrong = bf.Alternative(instance.problem, instance.best)
+    >>> wrong = Alternative(instance.problem, instance.best)
     >>> [potential.name for potential in models.alternative(whole, wrong).potentials]
     ['hard']
     >>> rare = models.alternative(whole, wrong, "component", event=0)
@@ -199,16 +197,14 @@ def set_alternative(
 
     Examples
     --------
-    >>> import bayes_feasible as bf
-    >>> from bayes_feasible import models
-    >>> instance = bf.instances.end_of_optimism()
-    >>> posterior = bf.Posterior(instance.problem)
-    >>> posterior.update([0, 2], *instance.pull([0, 2], seed=1))
-    >>> wrong = bf.Alternative(instance.problem, 0)
+    >>> from bayes_feasible import Alternative, History, instances, models
+    >>> instance = instances.end_of_optimism()
+    >>> posterior = History(instance.problem, [0, 2], *instance.pull([0, 2], seed=1)).posterior()
+    >>> wrong = Alternative(instance.problem, 0)
     >>> model = models.alternative(models.linear_gaussian(posterior), wrong)
     >>> list(model.coords["event"])[:2]
     ['cost 0 of 0 too high', '1 better']
-    >>> models.set_alternative(model, bf.Alternative(instance.problem, 4))
+    >>> models.set_alternative(model, Alternative(instance.problem, 4))
     >>> list(model.coords["event"])[:2]
     ['cost 0 of 4 too high', '0 better']
     """

@@ -49,11 +49,9 @@ def laplace(
 
     Examples
     --------
-    >>> import bayes_feasible as bf
-    >>> from bayes_feasible import models
-    >>> instance = bf.instances.end_of_optimism()
-    >>> posterior = bf.Posterior(instance.problem)
-    >>> posterior.update([0, 2], *instance.pull([0, 2], seed=1))
+    >>> from bayes_feasible import History, instances, models
+    >>> instance = instances.end_of_optimism()
+    >>> posterior = History(instance.problem, [0, 2], *instance.pull([0, 2], seed=1)).posterior()
     >>> found = models.laplace(models.linear_gaussian(posterior))
     >>> np.allclose(found.mean[0], posterior.theta_reward)
     True

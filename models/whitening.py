@@ -31,11 +31,9 @@ def whitened(model: pm.Model, reference: Reference | None = None) -> pm.Model:
 
     Examples
     --------
-    >>> import bayes_feasible as bf
-    >>> from bayes_feasible import models
-    >>> instance = bf.instances.end_of_optimism()
-    >>> posterior = bf.Posterior(instance.problem)
-    >>> posterior.update([0, 2], *instance.pull([0, 2], seed=1))
+    >>> from bayes_feasible import History, instances, models
+    >>> instance = instances.end_of_optimism()
+    >>> posterior = History(instance.problem, [0, 2], *instance.pull([0, 2], seed=1)).posterior()
     >>> model = models.whitened(models.linear_gaussian(posterior))
     >>> [rv.name for rv in model.free_RVs]
     ['whitened']
@@ -62,11 +60,9 @@ def set_reference(model: pm.Model, reference: Reference) -> None:
 
     Examples
     --------
-    >>> import bayes_feasible as bf
-    >>> from bayes_feasible import models
-    >>> instance = bf.instances.end_of_optimism()
-    >>> posterior = bf.Posterior(instance.problem)
-    >>> posterior.update([0, 2], *instance.pull([0, 2], seed=1))
+    >>> from bayes_feasible import History, instances, models
+    >>> instance = instances.end_of_optimism()
+    >>> posterior = History(instance.problem, [0, 2], *instance.pull([0, 2], seed=1)).posterior()
     >>> model = models.whitened(models.linear_gaussian(posterior))
     >>> posterior.update([0, 2], *instance.pull([0, 2], seed=2))
     >>> models.set_data(model, posterior)

@@ -283,7 +283,7 @@ def _between(left, right):
     return left + 1.0 if np.isinf(right) else (left + right) / 2
 
 
-def least_exponents(alternative, theta, allocation):
+def least_exponents(alternative, theta, allocation, **options):
     """The least exponent of each event, within the balls if there are any, by a cone solver."""
     problem = alternative.problem
     own, radius = problem.candidates[alternative.candidate], problem.parameter_radius
@@ -305,7 +305,7 @@ def least_exponents(alternative, theta, allocation):
             cp.sum_squares(root @ (found[b] - theta[b])) / (2 * noise(problem)[b] ** 2)
             for b in range(len(theta))
         )
-        result.append(cp.Problem(cp.Minimize(cost), asked).solve(solver=cp.CLARABEL))
+        result.append(cp.Problem(cp.Minimize(cost), asked).solve(solver=cp.CLARABEL, **options))
     return np.array(result)
 
 

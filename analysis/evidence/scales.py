@@ -16,7 +16,7 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.alternative.events import Events
-from bayes_feasible.alternative.union import mean_share
+from bayes_feasible.alternative.probability import mean_share
 from bayes_feasible.analysis.evidence.expansion import PRUNE
 from bayes_feasible.models.density import Density
 from bayes_feasible.models.laplace import Mode

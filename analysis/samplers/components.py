@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from bayes_feasible._check import Array
-from bayes_feasible.alternative.union import mean_share
+from bayes_feasible.alternative.probability import mean_share
 from bayes_feasible.analysis.samplers import mcmc
 from bayes_feasible.analysis.samplers.bridge import bridge, event_map
 from bayes_feasible.analysis.samplers.tasks import Drawn, SamplerError, Task
@@ -151,7 +151,7 @@ def measure_union(
 ) -> tuple[float, float]:
     """Log-probability of a union from chains of its events, and its standard error.
 
-    By `alternative.union.mean_share`. Draws of chains are not independent, so as many are taken as
+    By `mean_share`. Draws of chains are not independent, so as many are taken as
     are worth an independent one, evenly spaced. `counts` says of each event's draws (chain, draw)
     how many events contain them. The events of `rest` have no draws: they lie anywhere between
     wholly inside the others and wholly apart, so half of each counts, with the error of a uniform

@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible._draws import block_noise, block_radius, labelled
+from bayes_feasible._given import read_parameters
 from bayes_feasible.alternative import nearest as _nearest
 from bayes_feasible.alternative.events import Events
-from bayes_feasible.alternative.general import Drawn
-from bayes_feasible.alternative.union import DRAWS, LogProbability, Union, event_array
-from bayes_feasible.instance import Instance, read_parameters
+from bayes_feasible.alternative.probability import DRAWS, LogProbability, event_array
+from bayes_feasible.alternative.union import Union
+from bayes_feasible.instance import Instance
 from bayes_feasible.outcomes import Gaussian
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
-from bayes_feasible.rate.general import Mistakes, exponents
+from bayes_feasible.rate.general import Mistakes
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -159,28 +160,19 @@ class Alternative:
         weights = _check.allocation(problem, allocation)
         if not self.events.possible.size:
             raise self._empty()
-        if not problem.textbook:
+        noise = None  # only where it is learnt do the nearest parameters have one of their own
+        if problem.textbook:
+            theta = read_parameters(problem, theta_reward, theta_cost, single=True)
+            exponents, found = self._nearest_textbook(np.vstack(theta), weights)
+        else:
             truth = Instance(
                 problem, theta_reward, theta_cost, reward_noise=reward_noise, cost_noise=cost_noise
             )
-            return self._nearest_general(truth, weights)
-        reward, cost = read_parameters(problem, theta_reward, theta_cost, single=True)
-        rows = np.sqrt(weights)[:, np.newaxis] * problem.arms
-        theta = np.vstack([reward, cost])
-        union, noise, found = self.union, block_noise(problem), theta.copy()
-        blocks = union.blocks
-        radius = block_radius(problem)
-        if np.any(np.linalg.norm(theta, axis=1) > radius):
-            raise ValueError("theta_reward, theta_cost: beyond the parameter_radius")
-        exponents, found[blocks] = _nearest.nearest(
-            theta[blocks], noise[blocks], rows, union.vectors, union.limits
-        )
-        if np.any(np.linalg.norm(found, axis=1) > radius):
-            exponents, found[blocks] = _nearest.nearest_bounded(
-                theta[blocks], noise[blocks], rows, union.vectors, union.limits, radius[blocks]
-            )
+            mistakes = Mistakes(truth, self.candidate)
+            exponents = mistakes.event_exponents(weights)
+            found, noise = mistakes.nearest(weights, int(np.argmin(exponents)))
         event = int(np.argmin(exponents))
-        return xr.Dataset(
+        near = xr.Dataset(
             {
                 "theta_reward": ("feature", found[0]),
                 "theta_cost": (("constraint", "feature"), found[1:]),
@@ -189,29 +181,23 @@ class Alternative:
             },
             coords={name: problem.coords[name] for name in ("feature", "constraint")},
         )
+        if any(isinstance(one, Gaussian) and one.learnt for one in problem.outcomes):
+            near = near.assign(noise=("outcome", noise))
+            near = near.assign_coords(outcome=problem.outcome_names)
+        return near
 
-    def _nearest_general(self, truth: Instance, weights: Array) -> "xr.Dataset":
-        """`nearest` for any outcomes."""
-        import xarray as xr
-
-        mistakes, pulled = Mistakes(truth, self.candidate), weights > 0
-        every = exponents(mistakes, weights)
-        event = int(np.argmin(every))
-        theta, noise = mistakes.on(self.problem.arms[pulled]).nearest(weights[pulled], event)
-        found = xr.Dataset(
-            {
-                "theta_reward": ("feature", theta[0]),
-                "theta_cost": (("constraint", "feature"), theta[1:]),
-                "exponent": float(every[event]),
-                "event": self.events.names[event],
-            },
-            coords={name: self.problem.coords[name] for name in ("feature", "constraint")},
-        )
-        if not any(isinstance(one, Gaussian) and one.learnt for one in self.problem.outcomes):
-            return found
-        return found.assign(noise=("outcome", noise)).assign_coords(
-            outcome=self.problem.outcome_names
-        )
+    def _nearest_textbook(self, theta: Array, weights: Array) -> tuple[Array, Array]:
+        """Exponents of the events, and the nearest parameters (block, feature)."""
+        rows = np.sqrt(weights)[:, np.newaxis] * self.problem.arms
+        union, radius, found = self.union, block_radius(self.problem), theta.copy()
+        if np.any(np.linalg.norm(theta, axis=1) > radius):
+            raise ValueError("theta_reward, theta_cost: beyond the parameter_radius")
+        at = union.blocks
+        asked = theta[at], block_noise(self.problem)[at], rows, union.vectors, union.limits
+        exponents, found[at] = _nearest.nearest(*asked)
+        if np.any(np.linalg.norm(found, axis=1) > radius):
+            exponents, found[at] = _nearest.nearest_bounded(*asked, radius[at])
+        return exponents, found
 
     def event_log_probabilities(
         self, posterior: Posterior, *, scale: float = 1.0
@@ -335,9 +321,9 @@ class Alternative:
         drawn = self.union.draw(posterior, draws * chains, rng, scale)
         if drawn is None:
             raise self._empty()
-        dataset = labelled(self.problem, drawn[0], chains)
-        dataset = dataset.assign(event=(("chain", "draw"), drawn[1].reshape(chains, draws)))
-        if isinstance(drawn, Drawn):
+        dataset = labelled(self.problem, drawn.theta, chains)
+        dataset = dataset.assign(event=(("chain", "draw"), drawn.events.reshape(chains, draws)))
+        if not posterior.textbook:
             dataset.attrs.update(k_hat=drawn.k_hat, efficiency=drawn.efficiency)
         return dataset
 

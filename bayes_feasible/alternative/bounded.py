@@ -28,11 +28,7 @@ from scipy.special import log_ndtr
 from bayes_feasible._at_once import AtOnce
 from bayes_feasible._check import Array
 from bayes_feasible._interrupt import undisturbed
-from bayes_feasible.alternative.draws import (
-    draw_union_inside,
-    spread_over_events,
-    weigh_inside,
-)
+from bayes_feasible.alternative.draws import draw_union_inside, spread_over_events, weigh_inside
 from bayes_feasible.alternative.normal import HALF_LOG_2PI, log_between
 
 MOST_DRAWS = 2**20  # of an estimate

@@ -130,17 +130,8 @@ class Events:
     def whiten(self, mean: Array, root: Array) -> tuple[Array, Array]:
         """Unit normals and offsets of the half-spaces in coordinates `u` of a Gaussian.
 
-        Parameters
-        ----------
-        mean : array (block, feature)
-        root : array (block, feature, axis)
-            Parameters are `mean + root @ u` with `u` standard normal.
-
-        Returns
-        -------
-        normals : array (event, block, axis)
-        offsets : array (event, block)
-            The event is `normals[e, b] @ u[b] >= offsets[e, b]`.
+        Parameters are `mean + root @ u`, block by block, with `u` standard normal; the event is
+        `normals[e, b] @ u[b] >= offsets[e, b]`.
         """
         normals = np.einsum("ebf,bfa->eba", self.vectors, root)
         asked = np.isfinite(self.limits)

@@ -45,7 +45,7 @@ def log_none_feasible(posterior: Posterior, rng: np.random.Generator) -> float:
         drawn = infeasible.draw(posterior, DRAWS, rng, few=True)
     if drawn is None:
         return log_probability
-    unseen = int(np.sum(problem.best_under(drawn[0]) < 0)) or 3
+    unseen = int(np.sum(problem.best_under(drawn.theta) < 0)) or 3
     return log_probability + math.log(unseen / DRAWS)  # 3 / n bounds a share n draws do not show
 
 

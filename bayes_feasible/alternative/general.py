@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.draws import spread_over_events
 from bayes_feasible.alternative.events import Events
+from bayes_feasible.alternative.probability import LogProbability
 from bayes_feasible.blocks.base import Block
 from bayes_feasible.blocks.log_concave import pareto_k
 
@@ -22,23 +23,13 @@ POOL = 4  # weighted draws for each draw that is resampled from them
 LEAST_POOL = 2**13
 
 
-class Measured(NamedTuple):
-    """A union's log-probability, and how far it may be trusted."""
-
-    value: float
-    standard_error: float
-    events: Array  # (event,), their log-probabilities
-    k_hat: float  # of the importance weights; -inf where there are none
-    efficiency: float  # effective draws over draws
-
-
 class Drawn(NamedTuple):
     """Draws given a union."""
 
     theta: Array  # (draw, block, feature)
     events: NDArray[np.int64]  # that each was drawn from
-    k_hat: float
-    efficiency: float
+    k_hat: float = -np.inf
+    efficiency: float = 1.0
 
 
 def event_tails(events: Events, blocks: Sequence[Block]) -> tuple[Array, Array, float]:
@@ -58,17 +49,23 @@ def event_tails(events: Events, blocks: Sequence[Block]) -> tuple[Array, Array, 
 
 def measure(
     events: Events, blocks: Sequence[Block], rng: np.random.Generator, draws: int
-) -> Measured:
+) -> LogProbability:
     """Log-probability of the union."""
     every, errors, k_hat = event_tails(events, blocks)
+    lower = float(every.max(initial=-np.inf))
+    upper = min(float(np.logaddexp.reduce(every)), 0.0)
+
+    def found(value: float, error: float, k_hat: float, efficiency: float) -> LogProbability:
+        return LogProbability(value, error, lower, upper, events.names, every, k_hat, efficiency)
+
     likely = kept(every)
     if likely.size == 0:
-        return Measured(-np.inf, 0.0, every, k_hat, 1.0)
+        return found(-np.inf, 0.0, k_hat, 1.0)
     total = float(np.logaddexp.reduce(every[likely]))
     share = np.exp(every[likely] - total)
     error = float(np.hypot.reduce(share * errors[likely]))
     if likely.size == 1:
-        return Measured(total, error, every, k_hat, 1.0)
+        return found(total, error, k_hat, 1.0)
     own = spread_over_events(rng, every[likely], draws)
     drawn, log_weight = _draw_given(events.take(likely), blocks, rng, own)
     weight = np.exp(log_weight)
@@ -81,7 +78,7 @@ def measure(
         k_hat = max(k_hat, pareto_k(log_weight))
     efficiency = float(weight.mean() ** 2 / np.mean(weight**2))
     value = min(total + float(np.log(mean)), 0.0)
-    return Measured(value, float(np.hypot(error, np.sqrt(within) / mean)), every, k_hat, efficiency)
+    return found(value, float(np.hypot(error, np.sqrt(within) / mean)), k_hat, efficiency)
 
 
 def draw(
@@ -111,7 +108,7 @@ def draw(
     order = rng.permutation(found)[:wanted]  # proposals came sorted by event
     parameters, labels = np.concatenate(theta)[order], likely[np.concatenate(own)[order]]
     if exact:
-        return Drawn(parameters, labels, -np.inf, 1.0)
+        return Drawn(parameters, labels)
     return resample(rng, parameters, labels, np.concatenate(log_weight)[order], size, k_hat)
 
 
@@ -123,7 +120,7 @@ def draw_all(blocks: Sequence[Block], rng: np.random.Generator, size: int) -> Dr
     theta = np.stack([one.theta for one in each], axis=1)
     everywhere = np.zeros(wanted, dtype=np.int64)
     if exact:
-        return Drawn(theta, everywhere, -np.inf, 1.0)
+        return Drawn(theta, everywhere)
     log_weight = np.sum([one.log_weight for one in each], axis=0)
     return resample(rng, theta, everywhere, log_weight, size, -np.inf)
 
@@ -138,8 +135,7 @@ def resample(
     at = (np.arange(size) + rng.random()) / size * weight.sum()
     chosen = np.searchsorted(np.cumsum(weight), at, side="right").clip(max=weight.size - 1)
     chosen = rng.permutation(chosen)
-    k_hat = max(k_hat, pareto_k(log_weight))
-    return Drawn(theta[chosen], events[chosen], k_hat, efficiency)
+    return Drawn(theta[chosen], events[chosen], max(k_hat, pareto_k(log_weight)), efficiency)
 
 
 def kept(log_probabilities: Array) -> NDArray[np.int64]:

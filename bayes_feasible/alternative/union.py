@@ -10,10 +10,7 @@ error before any draw is made; see `error_bound`.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +18,7 @@ from scipy.special import log_ndtr
 
 from bayes_feasible._at_once import AtOnce
 from bayes_feasible._check import Array
-from bayes_feasible._draws import (
-    block_means,
-    block_noise,
-    eigen_blocks,
-    unrestricted,
-)
+from bayes_feasible._draws import block_means, block_noise, eigen_blocks, unrestricted
 from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.alternative import bounded, general
 from bayes_feasible.alternative.draws import (
@@ -34,91 +26,24 @@ from bayes_feasible.alternative.draws import (
     draw_few,
     draw_union,
     hold,
-    spread_over_events,
     to_parameters,
 )
 from bayes_feasible.alternative.events import Events
 from bayes_feasible.alternative.normal import log_orthant
+from bayes_feasible.alternative.probability import DRAWS, LogProbability, mean_share
 from bayes_feasible.posterior import Posterior, whiten_rows
 from bayes_feasible.problem import Problem
-from bayes_feasible.span import SPAN_TOLERANCE
+from bayes_feasible.span import outside
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-DRAWS = 2**14  # for the part of a union's probability that has no closed form
 PAIRS = 2500  # pairs of events whose overlap is integrated exactly
 CHUNK = 2**17  # draws between two looks at whether to stop
 _draw, _move = AtOnce(draw_union), AtOnce(to_parameters)
 
 
-@dataclass(frozen=True)
-class LogProbability:
-    """The logarithm of a probability, how sure it is, and bounds that are certain.
-
-    Attributes
-    ----------
-    value : float
-        Natural logarithm of the probability.
-    standard_error : float
-        Of `value`; 0 where the value is exact.
-    lower, upper : float
-        Bounds that hold for certain, whatever the seed.
-    names : list of str
-        The events of the union.
-    log_probabilities : ndarray
-        Their log-probabilities.
-    k_hat : float
-        Shape of the tail of the importance weights, for outcomes without a closed form: above 0.7
-        they are not to be trusted. -inf where there are none.
-    efficiency : float
-        Effective draws over draws.
-    """
-
-    value: float
-    standard_error: float
-    lower: float
-    upper: float
-    names: list[str]
-    log_probabilities: Array
-    k_hat: float = -np.inf
-    efficiency: float = 1.0
-
-    def __float__(self) -> float:
-        return self.value
-
-    @property
-    def events(self) -> "xr.DataArray":
-        """Log-probability of each event of the union, by its name."""
-        return event_array(self.names, self.log_probabilities)
-
-    @property
-    def likeliest(self) -> str:
-        """The name of the most probable event: the mistake to expect."""
-        return self.names[int(np.argmax(self.log_probabilities))] if self.names else "none"
-
-    def __repr__(self) -> str:
-        return (
-            f"log-probability {self.value:.6g} (standard error {self.standard_error:.2g}, "
-            f"certainly within [{self.lower:.6g}, {self.upper:.6g}]); likeliest: {self.likeliest}"
-        )
-
-
-def event_array(names: list[str], values: Array) -> "xr.DataArray":
-    """Log-probabilities of events with their names."""
-    import xarray as xr
-
-    return xr.DataArray(values, dims="event", coords={"event": names}, name="log_probability")
-
-
 class Union:
     """The posterior given that at least one of some events happens.
 
-    Parameters
-    ----------
-    problem : Problem
-        Its `parameter_radius`, if any, restricts posterior and union alike.
-    events : Events
+    The `parameter_radius` of the problem, if any, restricts posterior and union alike.
     """
 
     def __init__(self, problem: Problem, events: Events) -> None:
@@ -129,7 +54,8 @@ class Union:
         self.limits = np.ascontiguousarray(events.limits[:, self.blocks])
         # Candidates are in the span of the arms; what tells two of them apart need not be, where
         # it is as small as rounding.
-        self._beyond = problem.rank < len(problem.basis) and bool(self._outside(self.vectors).any())
+        deficient = problem.rank < len(problem.basis)
+        self._beyond = deficient and bool(outside(self.vectors, problem.basis).any())
 
     def event_log_probabilities(self, posterior: Posterior, scale: float = 1.0) -> Array:
         """Log-probability of each event, whatever the `parameter_radius`."""
@@ -139,21 +65,12 @@ class Union:
         return _event_log_probabilities(self._whiten(posterior, scale)[1])
 
     def log_probability(
-        self,
-        posterior: Posterior,
-        rng: np.random.Generator,
-        scale: float = 1.0,
-        draws: int = DRAWS,
+        self, posterior: Posterior, rng: np.random.Generator, scale: float = 1.0, draws: int = DRAWS
     ) -> LogProbability:
         """Log-probability of the union; the method is told in `Alternative.log_probability`."""
         if not posterior.textbook:
             _check_scale(scale)
-            found = general.measure(self.events, posterior.blocks, rng, draws)
-            lower, upper = found.events.max(), min(np.logaddexp.reduce(found.events), 0.0)
-            return LogProbability(
-                found.value, found.standard_error, float(lower), float(upper), self.events.names,
-                found.events, found.k_hat, found.efficiency,
-            )  # fmt: skip
+            return general.measure(self.events, posterior.blocks, rng, draws)
         normals, offsets = self._whiten(posterior, scale)
         every = _event_log_probabilities(offsets)
         if self.problem.parameter_radius is not None:
@@ -174,8 +91,8 @@ class Union:
         scale: float = 1.0,
         *,
         few: bool = False,
-    ) -> Any:
-        """Independent draws (draw, block, feature), and the event each was drawn from.
+    ) -> general.Drawn | None:
+        """Independent draws, and the event each was drawn from.
 
         None where the union is empty. A `few` (thousands) are drawn without compiling anything,
         unless the parameters are bounded.
@@ -192,13 +109,13 @@ class Union:
             return None
         inside, events, basis = drawn
         if len(basis) == basis.shape[1] and self.blocks.size == 1 + self.problem.thresholds.size:
-            return inside, events
+            return general.Drawn(inside, events)
         parameters = unrestricted(posterior, size, rng, scale)
         parameters[:, self.blocks] -= parameters[:, self.blocks] @ basis @ basis.T
         inside += parameters[:, self.blocks]
         hold(inside, events, self.vectors, self.limits)
         parameters[:, self.blocks] = inside
-        return parameters, events
+        return general.Drawn(parameters, events)
 
     def _draw_unbounded(
         self, posterior: Posterior, size: int, rng: np.random.Generator, scale: float, few: bool
@@ -258,12 +175,6 @@ class Union:
         at = self.blocks
         return axes, (centre[at], precision[at], self.vectors @ axes, self.limits, radius[at])
 
-    def _outside(self, vectors: Array) -> NDArray[np.bool_]:
-        """Which vectors are not in the span of the arms, over all but the last axis (kept)."""
-        basis = self.problem.basis
-        rest = np.linalg.norm(vectors - vectors @ basis @ basis.T, axis=-1, keepdims=True)
-        return rest > SPAN_TOLERANCE * np.linalg.norm(vectors, axis=-1, keepdims=True)
-
     def _whiten(self, posterior: Posterior, scale: float) -> tuple[Array, Array]:
         """Unit normals and offsets of all events in whitened coordinates."""
         centre = block_means(posterior)[self.blocks]
@@ -273,7 +184,8 @@ class Union:
         white = whiten_rows(posterior, vectors)
         if self._beyond:  # there the prior stands
             rest = posterior.covariance_root()[1]
-            white = np.hstack([white, np.where(self._outside(vectors), vectors @ rest, 0)])
+            new = outside(vectors, self.problem.basis)[:, np.newaxis]
+            white = np.hstack([white, np.where(new, vectors @ rest, 0)])
         # In two steps, for the square of a small number may be no number.
         size = np.abs(white).max(axis=-1, keepdims=True, initial=0.0)
         white /= size
@@ -354,69 +266,3 @@ def _log_pairs(normals: Array, offsets: Array, total: float) -> float:
 def _pairs(events: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     first, second = np.triu_indices(events, 1)
     return first, second
-
-
-class Share(NamedTuple):
-    """The mean of one over the number of events that contain a draw from their mixture."""
-
-    value: float
-    standard_error: float
-    efficiency: float  # of draws kept with probability 1/N against independent ones
-
-
-def mean_share(
-    count: Callable[[NDArray[np.int64]], NDArray[Any]],
-    log_probabilities: Array,
-    rng: np.random.Generator,
-    draws: int,
-    *,
-    twice: float | None = None,
-) -> Share:
-    """Estimate `E[1/N]`: the probability of a union over the sum of those of its events.
-
-    Parameters
-    ----------
-    count : function
-        Takes the indices of events, sorted, draws once given each, and returns how many events
-        contain each draw, its own among them.
-    log_probabilities : array (event,)
-        Of the events, up to a common constant.
-    rng : Generator
-        Decides how the draws fall on the events: each gets its share to within one.
-    draws : int
-    twice : float, optional
-        `E[N - 1]`, where it is known: twice the sum of the pairs' probabilities over the sum of
-        the events'. It is then a control variate.
-
-    Returns
-    -------
-    Share
-        The standard error allows for an overlap (of three events, with `twice`; else of two) that
-        no draw has shown.
-    """
-    if len(log_probabilities) == 1:
-        return Share(1.0, 0.0, 1.0)
-    events = spread_over_events(rng, log_probabilities, draws)
-    counts = np.asarray(count(events), dtype=float)
-    share, correction = 1.0 / counts, 0.0
-    efficiency = float(share.mean() ** 2 / np.mean(share**2))
-    unseen = 0.5 / draws  # an overlap of two
-    if twice is not None:
-        extra = counts - 1.0
-        variance = extra.var()
-        slope = 0.5 if variance == 0.0 else -np.mean((share - share.mean()) * extra) / variance
-        share = share + slope * extra
-        correction = slope * twice
-        unseen = min(1.0 / draws, twice) / 3.0  # an overlap of three
-    # Neighbours are draws given the same event, so their differences show the error within.
-    within = np.sum(np.diff(share) ** 2) / (2.0 * max(draws - 1, 1)) / draws
-    return Share(float(share.mean() - correction), math.sqrt(within + unseen**2), efficiency)
-
-
-def error_bound(events: int, draws: int) -> float:
-    """Bound, before any draw, on the relative standard error of a union by `E[1/N]`.
-
-    It is `sqrt((J + 1/J - 2) / (4 n))` for J events and n independent draws, however the events
-    overlap (Owen, Maximov and Chertkov 2019): Kantorovich's inequality for 1/N between 1/J and 1.
-    """
-    return math.sqrt((events + 1.0 / events - 2.0) / (4.0 * draws))

@@ -38,15 +38,7 @@ class Expansion(NamedTuple):
 
 
 class LogConcaveBlock:
-    """The posterior of one block from counts and sums.
-
-    Parameters
-    ----------
-    outcome : Bernoulli or Poisson
-    arms, counts, sums : arrays
-    mean, covariance : arrays
-        Of the Gaussian prior.
-    """
+    """The posterior of one block from counts and sums; `mean` and `covariance` are the prior's."""
 
     exact = False
 

@@ -17,15 +17,9 @@ from bayes_feasible.blocks.gaussian import conjugate
 class StudentBlock:
     """A normal-inverse-gamma posterior.
 
-    Parameters
-    ----------
-    arms, counts, sums : arrays
-    squares : array (arm,)
-        Sums of the squares of what the pulls showed, about each arm's own mean.
-    shape, scale : float
-        Of the inverse-gamma prior of the variance.
-    mean, covariance : arrays
-        Of the prior of the parameters, at the prior guess of the variance.
+    `squares` are the sums of squares of what the pulls showed, about each arm's own mean; `shape`
+    and `scale` are those of the inverse-gamma prior of the variance, `mean` and `covariance` those
+    of the prior of the parameters at its prior guess.
     """
 
     exact = True

@@ -24,20 +24,11 @@ FILM_TYPES = (b"movie", b"tvMovie", b"video", b"short", b"tvShort", b"tvSpecial"
 
 @dataclass
 class Malformed:
-    """Lines of a file that could not be read.
-
-    Attributes
-    ----------
-    path : str
-    count : int
-        How many there were.
-    lines : list of (int, str)
-        Number and reason of the first 1000.
-    """
+    """Lines of a file that could not be read."""
 
     path: str
     count: int = 0
-    lines: list[tuple[int, str]] = field(default_factory=list)
+    lines: list[tuple[int, str]] = field(default_factory=list)  # number and reason of the first
 
     def add(self, number: int, reason: str) -> None:
         """Note one line."""
@@ -66,7 +57,7 @@ def read_movies(path: PathLike, malformed: str) -> dict[int, tuple[str, str]]:
     found: dict[int, tuple[str, str]] = {}
     for number, parts in _movie_rows(path, bad):
         if len(parts) != 3 or not _is_id(parts[0]) or not parts[1].strip():
-            bad.add(number, f"expected id, title and genres, got {_shown_row(parts)}")
+            bad.add(number, f"expected id, title and genres, got {shown(', '.join(parts))}")
         elif int(parts[0]) in found:
             bad.add(number, f"film {parts[0]} a second time")
         else:
@@ -101,7 +92,7 @@ def read_links(path: PathLike, malformed: str) -> dict[int, str]:
     for number, (film, name) in _csv_rows(path, first, lines, ("movieId", "imdbId"), bad):
         digits = name.strip().removeprefix("tt")
         if not _is_id(film) or (digits and not _is_id(digits)):
-            bad.add(number, f"expected a film and its IMDb id, got {_shown_row([film, name])}")
+            bad.add(number, f"expected a film and its IMDb id, got {shown(f'{film}, {name}')}")
         elif digits:
             found[int(film)] = f"tt{int(digits):07d}"
     bad.settle(malformed)
@@ -166,14 +157,12 @@ def _csv_rows(
     names = next(csv.reader([header]), [])
     missing = [name for name in wanted if name not in names]
     if missing:
-        raise ValueError(
-            f"{path}: expected a header with {', '.join(wanted)}, got {shown(header.encode())}"
-        )
+        raise ValueError(f"{path}: expected a header with {', '.join(wanted)}, got {shown(header)}")
     places = [names.index(name) for name in wanted]
     for number, line in lines:
         row = next(csv.reader([line], strict=False), [])
         if len(row) != len(names):
-            bad.add(number, f"expected {len(names)} fields, got {len(row)}: {shown(line.encode())}")
+            bad.add(number, f"expected {len(names)} fields, got {len(row)}: {shown(line)}")
             continue
         yield number, [row[place] for place in places]
 
@@ -228,11 +217,8 @@ def _number(text: bytes, kind: Callable[[bytes], float]) -> float | None:
     return value if abs(value) < 2**63 else None  # not NaN either
 
 
-def shown(text: bytes) -> str:
+def shown(line: str | bytes) -> str:
     """The beginning of a line, for an error message."""
+    text = line if isinstance(line, bytes) else line.encode()
     readable = text[:60].decode("utf-8", "replace")
     return repr(readable + ("..." if len(text) > 60 else ""))
-
-
-def _shown_row(parts: list[str]) -> str:
-    return shown(", ".join(parts).encode())

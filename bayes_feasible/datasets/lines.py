@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from bayes_feasible.files.guard import open_file
+from bayes_feasible.files.guard import blame, open_file
 
 BLOCK = 1 << 20  # bytes read at once
 LONGEST = 1 << 16  # bytes of a line; no table of ratings or titles comes near
@@ -23,22 +23,20 @@ def line_blocks(
 ) -> Iterator[tuple[int, list[bytes]]]:
     """Lines without their ends, in blocks, each with the number of its first line.
 
-    No more than a block of about a megabyte is in memory. Line numbers start at 1.
-
-    Raises
-    ------
-    ValueError
-        If the file is empty, a zip archive, a gzip file that is cut off, damaged or expands
-        beyond measure, or has a line that is far too long.
+    No more than a block of about a megabyte is in memory. Line numbers start at 1. Raises
+    ValueError if the file is empty, a zip archive, a gzip file that is cut off, damaged or expands
+    beyond measure, or has a line that is far too long.
     """
     from tqdm import tqdm
 
     path = Path(path)
-    size = path.stat().st_size
+    with blame(path):
+        opened = open_file(path)
+    size = os.fstat(opened.fileno()).st_size
     show = (size >= SHOWN and sys.stderr.isatty()) if progress is None else progress
     number, rest = 1, b""
     with (
-        _opened(path) as file,
+        opened as file,
         tqdm(total=size, desc=path.name, unit="B", unit_scale=True, disable=not show) as bar,
     ):
         for block in _blocks(path, file, size):
@@ -57,13 +55,6 @@ def line_blocks(
             yield number, [rest]
         elif number == 1:
             raise ValueError(f"{path}: the file is empty")
-
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return open_file(path)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
 
 
 def _blocks(path: Path, file: BinaryIO, size: int) -> Iterator[bytes]:

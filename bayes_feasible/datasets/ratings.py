@@ -43,10 +43,7 @@ class RatingCounts:
     def histograms(self) -> xr.DataArray:
         """The counts with their labels, over (`film`, `rating`)."""
         return xr.DataArray(
-            self.counts,
-            {"film": self.films, "rating": STARS},
-            ("film", "rating"),
-            name="ratings",
+            self.counts, {"film": self.films, "rating": STARS}, ("film", "rating"), name="ratings"
         )
 
 
@@ -82,7 +79,8 @@ def read_ratings(
     >>> counted.histograms().sel(film=122, rating=3.5).item()
     1
     """
-    _action(malformed)
+    if malformed not in ("raise", "skip"):
+        raise ValueError(f"malformed: expected 'raise' or 'skip', got {malformed!r}")
     bad = Malformed(str(path))
     separator: bytes | None = None
     places: dict[tuple[bytes, bytes], list[int]] = {}
@@ -130,9 +128,7 @@ def _rating_format(path: PathLike, line: bytes) -> tuple[bytes, int]:
     )
 
 
-def _new_place(
-    film: bytes, rating: bytes, rows: dict[int, list[list[int]]]
-) -> list[int] | None:  # fmt: skip
+def _new_place(film: bytes, rating: bytes, rows: dict[int, list[list[int]]]) -> list[int] | None:
     """The counter of a film's rating, seen for the first time; None if they make no sense."""
     stars = _half_stars(rating)
     if stars is None or not film.isdigit() or len(film) > 18:
@@ -161,8 +157,3 @@ def _rating_fault(line: bytes, separator: bytes) -> str:
         elif not part.isdigit() or len(part) > 18:
             return f"{name}: expected a whole number, got {shown(part)}"
     return shown(line)
-
-
-def _action(malformed: str) -> None:
-    if malformed not in ("raise", "skip"):
-        raise ValueError(f"malformed: expected 'raise' or 'skip', got {malformed!r}")

@@ -45,13 +45,7 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def create_file(path: Path, content: bytes) -> None:
-    """Write a file that appears whole, and only where there was none.
-
-    Raises
-    ------
-    FileExistsError
-        If there is a file of that name, which is left alone.
-    """
+    """Write a file that appears whole; FileExistsError if there is one, which is left alone."""
     with _written(path, path) as temporary:
         temporary.write_bytes(content)
         _sync(temporary)

@@ -31,18 +31,9 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 def open_file(path: str | os.PathLike[str], *, links: bool = True) -> BinaryIO:
-    """Open a file for reading, and only a file.
+    """Open a file for reading, and only a file, or with `links` a link to one.
 
-    Parameters
-    ----------
-    path : path
-    links : bool
-        Whether the path may be that of a link to a file.
-
-    Raises
-    ------
-    ValueError
-        If there is a folder, a device, a pipe or a socket; the message does not name the path.
+    Raises ValueError if it is a folder, a device, a pipe or a socket; the message does not name it.
     """
     # Asked before it is opened, as opening a device may do something, and once more of what is
     # open, which nobody can put something else in the place of.
@@ -74,12 +65,8 @@ def _require_file(status: os.stat_result) -> None:
 class Folder:
     """A folder that others may have made: nothing outside of it is read, written or removed.
 
-    Files are named by their path within the folder. Messages begin with the whole path.
-
-    Parameters
-    ----------
-    path : path
-        It may be a link itself: who names it knows where it leads.
+    Files are named by their path within the folder. Messages begin with the whole path. The folder
+    may be a link itself: who names it knows where it leads.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -187,10 +174,7 @@ class Misfit(ValueError):
 def read_netcdf(content: bytes) -> "xr.Dataset":
     """Read the Dataset in the content of a netCDF file that holds all of its data itself.
 
-    Raises
-    ------
-    ValueError
-        If it is none, or damaged, or takes data from another file, or is far too large.
+    Raises ValueError if it is damaged, far too large, or takes data from another file.
     """
     import xarray as xr
 

@@ -21,24 +21,10 @@ UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 def locked(
     stream: IO[bytes] | int, *, shared: bool = False, wait: float, name: str
 ) -> Iterator[None]:
-    """Hold the lock of an open file.
+    """Hold the lock of an open file, called `name` in messages; `shared` with other readers.
 
-    Parameters
-    ----------
-    stream : open binary file or its descriptor
-    shared : bool
-        Whether other readers may hold it too.
-    wait : float
-        Seconds after which to give up.
-    name : str
-        What the file is called in messages.
-
-    Raises
-    ------
-    TimeoutError
-        If others hold it all that time.
-    Unsupported
-        If the file system has no locks.
+    Raises TimeoutError if others hold it for `wait` seconds, and Unsupported if the file system
+    has no locks.
     """
     descriptor = stream if isinstance(stream, int) else stream.fileno()
     try_lock, unlock = _system_locks()

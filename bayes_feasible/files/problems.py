@@ -58,10 +58,11 @@ from typing import Any
 
 import tomli_w
 
+from bayes_feasible import _check
 from bayes_feasible.files.atomic import replaced
 from bayes_feasible.files.csv_table import read_csv, write_csv
 from bayes_feasible.files.documents import Content, build, from_document, to_document
-from bayes_feasible.files.guard import read_file
+from bayes_feasible.files.guard import blame, read_file
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
 
@@ -98,14 +99,8 @@ def load(path: str | os.PathLike[str]) -> Problem | Instance:
     file, (read, _) = _recognise(path)
     if not file.exists():
         raise FileNotFoundError(f"{file}: no such file")
-    try:
+    with blame(file):
         return build(read(read_file(file).decode("utf-8-sig")))
-    except RecursionError:
-        raise ValueError(f"{file}: values are nested too deeply") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file}: expected text in UTF-8 ({error})") from error
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{file}: {error}") from error
 
 
 def save(thing: Problem | Instance, path: str | os.PathLike[str]) -> None:
@@ -155,13 +150,16 @@ def _read_toml(text: str) -> Content:
 
 
 def _write_toml(thing: Problem | Instance) -> str:
-    text = tomli_w.dumps(to_document(thing))
-    # One line a vector. Texts are written on one line and in quotes, so none can match.
-    return re.sub(r"\[\n([^\[\]{}\"]*?),?\s*\]", _one_line, text)
+    return _vectors_in_lines(tomli_w.dumps(to_document(thing)))
 
 
-def _one_line(match: re.Match[str]) -> str:
-    return "[" + ", ".join(item.strip() for item in match[1].split(",")) + "]"
+def _vectors_in_lines(text: str) -> str:
+    """One line a vector. Texts are written on one line and in quotes, so none can match."""
+    return re.sub(
+        r"\[\n([^\[\]{}\"]*?),?\s*\]",
+        lambda found: f"[{', '.join(item.strip() for item in found[1].split(','))}]",
+        text,
+    )
 
 
 def _read_json(text: str) -> Content:
@@ -184,8 +182,7 @@ def _no_constant(text: str) -> float:
 def _write_json(thing: Problem | Instance) -> str:
     document = to_document(thing, strict=True)
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    # One line a vector. Texts are written on one line and in quotes, so none can match.
-    return re.sub(r"\[\n([^\[\]{}\"]*?),?\s*\]", _one_line, text) + "\n"
+    return _vectors_in_lines(text) + "\n"
 
 
 _FORMATS: dict[str, tuple[Callable[[str], Content], Callable[[Problem | Instance], str]]] = {
@@ -197,10 +194,7 @@ _FORMATS: dict[str, tuple[Callable[[str], Content], Callable[[Problem | Instance
 
 def _recognise(path: Any) -> tuple[Path, Any]:
     """The path, and the reader and the writer for its extension."""
-    try:
-        file = Path(os.fsdecode(path))
-    except TypeError:
-        raise ValueError(f"path: expected the path of a file, got {path!r}") from None
+    file = _check.path("path", path)
     if file.is_dir():
         raise ValueError(f"{file}: expected a file, this is a folder")
     if file.suffix.lower() not in _FORMATS:

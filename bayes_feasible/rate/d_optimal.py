@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_feasible._check import Array
+from bayes_feasible._plainly import plainly
 from bayes_feasible.rate.interior import longest_step
 from bayes_feasible.rate.maximin import lowest
 from bayes_feasible.span import (
@@ -67,14 +68,8 @@ def interior_point(arms: Array, weights: Array, arm_dual: Array, aim: float) -> 
 def d_optimal(arms: Array, basis: NDArray[np.int64], target: float) -> tuple[Array, float]:
     """The optimal weights and the largest leverage under them.
 
-    Parameters
-    ----------
-    arms : array (arm, rank)
-        Of full column rank.
-    basis : array (rank,)
-        Arms that span the space.
-    target : float
-        Relative difference between the largest leverage and the rank at which to stop.
+    The arms are of full column rank, and those of the `basis` span the space. It stops where the
+    largest leverage exceeds the rank by no more than `target`, relatively.
     """
     number, rank = arms.shape
     weights = np.full(number, 1 / number)
@@ -115,16 +110,9 @@ def d_optimal(arms: Array, basis: NDArray[np.int64], target: float) -> tuple[Arr
     return best, value
 
 
-@np.errstate(all="ignore")
+@plainly
 def g_optimal_shares(vectors: Array, rank: int) -> tuple[Array, float]:
-    """The shares of the arms, few of them positive, and the largest leverage under them.
-
-    Parameters
-    ----------
-    vectors : array (arm, feature)
-    rank : int
-        Of the vectors.
-    """
+    """The shares of the arms, few of them positive, and the largest leverage under them."""
     reduced, _, basis, _ = coordinates(vectors, vectors[:0], rank)
     weights, value = d_optimal(reduced, basis, TARGET)
     sparse = np.where(weights > NEGLIGIBLE, weights, 0.0)

@@ -55,18 +55,8 @@ def divergences(
 ) -> Divergence:  # fmt: skip
     """Divergences of one block from half-spaces `vectors @ theta' >= limits`.
 
-    Parameters
-    ----------
-    arms : array (arm, feature)
-        Of full column rank.
-    weights : array (arm,)
-        Positive shares.
-    outcome : Outcome
-    noise : float
-        Standard deviation of a Gaussian outcome.
-    theta : array (feature,)
-        The truth, outside of every half-space.
-    vectors, limits : arrays (half-space, feature) and (half-space,)
+    The arms are of full column rank, their shares positive, and the truth `theta` is outside of
+    every half-space. The `noise` is that of a Gaussian outcome.
     """
     if isinstance(outcome, Gaussian):
         return _gaussian(arms, weights, outcome.noise is None, noise, theta, vectors, limits)

@@ -6,16 +6,20 @@ of the divergences :math:`D_b(w)` of those that do not hold, and
 .. math:: \Gamma = \max_w \min_e \sum_b D_b(w) .
 """
 
+from functools import cached_property
+
 import numpy as np
-from numpy.typing import NDArray
 
 from bayes_feasible._check import Array
+from bayes_feasible._plainly import plainly
 from bayes_feasible.alternative.events import Events
 from bayes_feasible.instance import Instance
 from bayes_feasible.outcomes import Gaussian
 from bayes_feasible.rate.divergence import divergences
-from bayes_feasible.rate.saddle import Exponents, Saddle, solve
-from bayes_feasible.span import SPAN_TOLERANCE, span
+from bayes_feasible.rate.saddle import Exponents, solve
+from bayes_feasible.span import outside, span
+
+NAMED = 6  # events that a message lists
 
 
 class Mistakes:
@@ -33,6 +37,8 @@ class Mistakes:
     impossible : array of bool (event,)
     """
 
+    aim = 0.5  # share of a tolerance to solve to
+
     def __init__(self, instance: Instance, candidate: int | None = None) -> None:
         self.instance = instance
         problem, best = instance.problem, instance.best if candidate is None else candidate
@@ -49,20 +55,61 @@ class Mistakes:
         values = (self.events.vectors * self.theta).sum(axis=-1)
         self.violated = np.isfinite(limits) & (values < limits)
 
-    @property
-    def tied(self) -> NDArray[np.bool_]:
-        """Events in which the truth lies, so that no number of pulls tells."""
-        return ~self.impossible & ~self.violated.any(axis=1)
+    def tie(self) -> tuple[str, Array] | None:
+        """Why the rate is 0, and the candidates' shares in that; None where it is not."""
+        tied = ~self.impossible & ~self.violated.any(axis=1)  # the truth lies in the event
+        if not tied.any():
+            tied = ~self.impossible & ~self._everything.seen
+        if not tied.any():
+            return None
+        names = ", ".join(repr(self.events.names[e]) for e in np.flatnonzero(tied)[:NAMED])
+        message = f"no number of pulls rules out {names}, so the rate is 0"
+        return message, self._shares(tied / tied.sum())
 
-    def on(self, arms: Array) -> "_Pulled":
-        """The same as far as these arms tell of it, in coordinates of their span."""
-        return _Pulled(self, arms)
-
-    def by_candidate(self, values: Array) -> Array:
-        """The smallest over the events of each candidate; infinite where it has none."""
+    def exponents(self, weights: Array) -> Array:
+        """Exponents of the candidates under shares that may vanish."""
         result = np.full(len(self.instance.problem.candidates), np.inf)
-        np.minimum.at(result, self.owner[~self.impossible], values[~self.impossible])
+        np.minimum.at(result, self.owner, self.event_exponents(weights))
         return result
+
+    @plainly
+    def event_exponents(self, weights: Array) -> Array:
+        """Exponents of the events under shares that may vanish."""
+        pulled = weights > 0
+        value = _Pulled(self, self.instance.problem.arms[pulled])(weights[pulled]).value
+        return np.where(self.impossible, np.inf, value)
+
+    @plainly
+    def nearest(self, weights: Array, event: int) -> tuple[Array, Array]:
+        """The nearest parameters in an event (block, feature), and the noise to go with them."""
+        pulled = weights > 0
+        return _Pulled(self, self.instance.problem.arms[pulled]).nearest(weights[pulled], event)
+
+    @plainly
+    def best_allocation(self, tol: float) -> tuple[Array, Array, float]:
+        """The allocation, the weights on candidates, and the upper bound that these prove."""
+        possible, every = np.flatnonzero(~self.impossible), np.zeros(len(self.events))
+
+        def among_possible(weights: Array) -> Exponents:
+            found = self._everything(weights)
+
+            def hessian(q: Array) -> Array:
+                every[possible] = q
+                return found.hessian(every)
+
+            return Exponents(found.value[possible], found.each[possible], hessian)
+
+        saddle = solve(among_possible, len(self.instance.problem.arms), tol)
+        every[possible] = saddle.weights
+        return saddle.allocation, self._shares(every), saddle.upper
+
+    @cached_property
+    def _everything(self) -> "_Pulled":
+        return _Pulled(self, self.instance.problem.arms)
+
+    def _shares(self, weights: Array) -> Array:
+        """Weights of the events as weights of the candidates that they are about."""
+        return np.bincount(self.owner, weights, len(self.instance.problem.candidates))
 
 
 class _Pulled:
@@ -76,10 +123,7 @@ class _Pulled:
         self.seen = np.zeros(len(events), dtype=bool)
         for b, outcome in enumerate(instance.problem.outcomes):
             at = np.flatnonzero(mistakes.violated[:, b] & ~mistakes.impossible)
-            vectors = events.vectors[at, b]
-            rest = np.linalg.norm(vectors - vectors @ basis @ basis.T, axis=1)
-            told = rest <= SPAN_TOLERANCE * np.linalg.norm(vectors, axis=1)
-            at = at[told]
+            at = at[~outside(events.vectors[at, b], basis)]
             if not at.size:
                 continue
             self.seen[at] = True
@@ -132,31 +176,3 @@ class _Pulled:
             gap = mistakes.events.limits[event, b] - vector @ theta[b]
             theta[b] += gap / (rest @ vector) * rest
         return theta, noise
-
-
-def exponents(mistakes: Mistakes, weights: Array) -> Array:
-    """Exponents of all events under shares that may vanish."""
-    pulled = weights > 0
-    value = mistakes.on(mistakes.instance.problem.arms[pulled])(weights[pulled]).value
-    return np.where(mistakes.impossible, np.inf, value)
-
-
-def best_allocation(mistakes: Mistakes, tol: float) -> tuple[Saddle, Array]:
-    """The best allocation, and the weights of all events that prove it."""
-    game = mistakes.on(mistakes.instance.problem.arms)
-    open_ = np.flatnonzero(~mistakes.impossible)
-
-    def of(weights: Array) -> Exponents:
-        every = game(weights)
-
-        def hessian(q: Array) -> Array:
-            spread = np.zeros(len(mistakes.events))
-            spread[open_] = q
-            return every.hessian(spread)
-
-        return Exponents(every.value[open_], every.each[open_], hessian)
-
-    saddle = solve(of, len(mistakes.instance.problem.arms), tol)
-    dual = np.zeros(len(mistakes.events))
-    dual[open_] = saddle.weights
-    return saddle, dual

@@ -216,23 +216,8 @@ def predictor_corrector(
     """Mehrotra's primal-dual method: quick, and nearly always successful.
 
     Slacks are unknowns of their own, so that steps are not cut short by the curvature of the
-    exponents.
-
-    Parameters
-    ----------
-    game : Game
-    start : Iterate
-    aim : float
-        Relative gap at which to stop.
-    target : float
-        Relative gap wanted in the end; the center stays at what this needs.
-
-    Returns
-    -------
-    Iterate
-        The last one.
-    Best
-        The bounds are over these arms and candidates.
+    exponents. It stops at the relative gap `aim`; the center stays at what the `target`, the gap
+    wanted in the end, needs. Gives the last iterate, and the bounds over these arms and candidates.
     """
     n, owned, at = len(game.arms), _owned(game), start
     best, progress, waited = Best(n, at), np.inf, 0

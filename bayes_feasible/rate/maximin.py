@@ -101,22 +101,9 @@ def maximin(
 ) -> tuple[Array, Array, float, float]:
     """Solve over growing working sets of arms and candidates; the bounds hold over all of them.
 
-    Parameters
-    ----------
-    game : Game
-        Its arms are of full column rank, and each of the candidates owns a piece.
-    basis : array (rank,)
-        Arms that span the space.
-    target : float
-        Relative gap of the bounds at which to stop.
-
-    Returns
-    -------
-    weights : array (arm,)
-        The allocation of the lower bound.
-    dual : array (candidate,)
-        Weights on candidates of the upper bound.
-    lower, upper : float
+    The arms are of full column rank, those of the `basis` span the space, and each candidate owns a
+    piece; `target` is the relative gap at which to stop. Gives the allocation that proves the lower
+    bound, the weights on candidates that prove the upper one, and the two.
     """
     arms, candidates = game.arms, game.candidates
     number, rank = arms.shape

@@ -3,10 +3,9 @@
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
@@ -18,20 +17,14 @@ from bayes_feasible.instance import (
     Instance,
 )
 from bayes_feasible.problem import Problem
-from bayes_feasible.rate.general import Mistakes, best_allocation
-from bayes_feasible.rate.general import exponents as event_exponents
-from bayes_feasible.rate.interior import Game
-from bayes_feasible.rate.interior import exponents as interior_exponents
-from bayes_feasible.rate.maximin import maximin
-from bayes_feasible.span import SPAN_TOLERANCE, coordinates, span
+from bayes_feasible.rate.general import Mistakes
+from bayes_feasible.rate.textbook import Textbook
 
 if TYPE_CHECKING:
     import xarray as xr
 
-ROUNDING = 1e-13  # relative allowance for rounding in the upper bound
-SMALLEST_RATIO, LARGEST_RATIO = 1e-150, 1e150  # of a gap to the noise: their squares are numbers
-SMALLEST_EXPONENT, LARGEST_EXPONENT = 1e-304, 1e304
 NEGLIGIBLE = 1e-8  # shares below this are tried at zero
+SPARSE = 0.75  # of the tolerance: how far off sparse shares may be
 SHOWN = 6  # arms of the allocation that are printed
 
 _MISTAKE = {
@@ -115,119 +108,17 @@ class Rate:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class _Pieces:
-    """The exponents as sums of coefficient / |vector|^2, without an allocation."""
-
-    vectors: Array  # (piece, feature)
-    rests: Array  # (piece, feature), what rounding has cut off the vectors
-    coefficients: Array  # (piece,), positive
-    owner: NDArray[np.int64]  # (piece,), the candidate
-    infinite: NDArray[np.bool_]  # (candidate,), never the reason of a mistake
-    zero: NDArray[np.bool_]  # (candidate,), ties that no number of pulls resolves
-
-
-def _pieces(instance: Instance) -> _Pieces:
-    problem, best = instance.problem, instance.best
-    candidates = problem.candidates
-    margin = problem.thresholds - instance.mean_cost
-    cost = _half_square("thresholds", margin, problem.cost_noise)
-    gap = np.maximum(instance.reward_gap, 0.0)
-    reward_term = _half_square("theta_reward", gap, problem.reward_noise)
-    cost_term = np.where(margin < 0, cost, 0.0).sum(axis=1)
-    copy = problem.copies(best)
-    reward_term[copy] = 0.0
-    cost_term[best] = cost[best].min(initial=np.inf)
-    # A zero vector costs nothing whatever the parameters: it is feasible or not for certain.
-    certain = ~candidates.any(axis=1) & (cost_term > 0)
-    certain[best] = np.isinf(cost_term[best]) or not candidates[best].any()
-    infinite = certain | (copy & (np.arange(copy.size) != best))
-    zero = ~infinite & (reward_term == 0) & (cost_term == 0)
-    by_reward = np.flatnonzero(~infinite & (reward_term > 0))
-    by_cost = np.flatnonzero(~infinite & (cost_term > 0))
-    difference, rest = _exact_difference(candidates[by_reward], candidates[best])
-    return _Pieces(
-        np.concatenate((difference, candidates[by_cost])),
-        np.concatenate((rest, np.zeros((by_cost.size, candidates.shape[1])))),
-        np.concatenate((reward_term[by_reward], cost_term[by_cost])),
-        np.concatenate((by_reward, by_cost)),
-        infinite,
-        zero,
-    )
-
-
-def _exact_difference(left: Array, right: Array) -> tuple[Array, Array]:
-    """A difference, and what rounding has cut off it (Knuth)."""
-    difference = left - right
-    back = difference - left
-    return difference, (left - (difference - back)) - (right + back)
-
-
-def _half_square(name: str, gap: Array, noise: Any) -> Array:
-    """Half the square of gaps in units of the noise, which double precision must hold."""
-    ratio = gap / noise
-    size = np.abs(ratio[np.isfinite(ratio) & (ratio != 0)])
-    if size.size and not SMALLEST_RATIO <= size.min() <= size.max() <= LARGEST_RATIO:
-        off = size.max() if size.max() > LARGEST_RATIO else size.min()
-        raise ValueError(f"{name}: a gap of {off:g} times the noise is beyond double precision")
-    return np.square(ratio) / 2
-
-
-def _reduce(problem: Problem, pulled: NDArray[np.bool_], pieces: _Pieces) -> Game | None:
-    """The arms that are pulled and the pieces that these tell of, in coordinates of their span.
-
-    Which directions are seen at all depends on the arms that are pulled, not on how often, so
-    that is decided before the weights come in.
-    """
-    arms = problem.arms[pulled]
-    if not pieces.owner.size or not arms.any():
-        return None
-    rank = problem.rank if pulled.all() else span(arms).shape[1]
-    return _in_span(arms, rank, pieces).game
-
-
-def _check_exponents(vectors: Array, coefficients: Array) -> None:
-    """Refuse candidates so much longer or shorter than the arms that no number can tell."""
-    size = np.abs(vectors).max(axis=1, initial=0.0)
-    bad = (size < SMALLEST_RATIO) | (size > LARGEST_RATIO)
-    with np.errstate(all="ignore"):
-        exponent = coefficients / size**2
-    bad |= (exponent < SMALLEST_EXPONENT) | (exponent > LARGEST_EXPONENT)
-    if bad.any():
-        raise ValueError(
-            f"candidates: a difference of {size[bad][0]:g} times the length of the arms gives an "
-            "exponent beyond double precision"
-        )
-
-
-@np.errstate(all="ignore")
-def _evaluate(weights: Array, pieces: _Pieces, game: Game | None) -> Array:
-    """Exponents under weights that may vanish, so that V may be singular."""
-    value = np.where(pieces.infinite, np.inf, 0.0)
-    if game is not None:
-        value += interior_exponents(game, weights[weights > 0]).value
-    return value
-
-
-def _exponents(problem: Problem, weights: Array, pieces: _Pieces) -> Array:
-    return _evaluate(weights, pieces, _reduce(problem, weights > 0, pieces))
+def _mistakes(instance: Instance) -> Textbook | Mistakes:
+    """What may make the answer wrong, with the paper's own formulas where they apply."""
+    if instance.problem.textbook and instance.best is not None:
+        return Textbook(instance)
+    return Mistakes(instance)
 
 
 def smallest_exponents(instance: Instance, allocations: Array) -> Array:
     """The smallest exponent under each of many allocations, the rows of a table."""
-    if not _is_textbook(instance):
-        mistakes = Mistakes(instance)
-        return np.array([event_exponents(mistakes, weights).min() for weights in allocations])
-    problem, pieces = instance.problem, _pieces(instance)
-    reduced: dict[bytes, Game | None] = {}
-    smallest = np.empty(len(allocations))
-    for i, weights in enumerate(allocations):
-        pulled = weights > 0
-        key = pulled.tobytes()
-        if key not in reduced:
-            reduced[key] = _reduce(problem, pulled, pieces)
-        smallest[i] = _evaluate(weights, pieces, reduced[key]).min()
-    return smallest
+    mistakes = _mistakes(instance)
+    return np.array([mistakes.exponents(weights).min() for weights in allocations])
 
 
 def exponents(instance: Instance, allocation: Any) -> "xr.DataArray":
@@ -269,11 +160,7 @@ def exponents(instance: Instance, allocation: Any) -> "xr.DataArray":
     _check.kind("instance", instance, Instance)
     problem = instance.problem
     weights = _check.allocation(problem, allocation)
-    if _is_textbook(instance):
-        value = _exponents(problem, weights, _pieces(instance))
-    else:
-        mistakes = Mistakes(instance)
-        value = mistakes.by_candidate(event_exponents(mistakes, weights))
+    value = _mistakes(instance).exponents(weights)
     return _over(problem, "candidate", value, "exponent")
 
 
@@ -315,7 +202,7 @@ def optimal_rate(instance: Instance, tol: float = 1e-8) -> Rate:
     """
     _check.kind("instance", instance, Instance)
     tol = _check.positive("tol", tol)
-    rate = _textbook_rate(instance, tol) if _is_textbook(instance) else _general_rate(instance, tol)
+    rate = _certified(instance, tol)
     if not rate.gap <= tol:
         warnings.warn(
             f"optimal_rate reached a relative gap of {rate.gap:.1e} instead of {tol:.1e}; "
@@ -326,91 +213,24 @@ def optimal_rate(instance: Instance, tol: float = 1e-8) -> Rate:
     return rate
 
 
-def _is_textbook(instance: Instance) -> bool:
-    """Whether the exponents are those of the paper, for which there is a solver of their own."""
-    return instance.problem.textbook and instance.best is not None
-
-
-def _general_rate(instance: Instance, tol: float) -> Rate:
-    mistakes = Mistakes(instance)
-    weights = instance.problem.design.copy()
-    unseen = ~mistakes.on(instance.problem.arms).seen & ~mistakes.impossible
-    tied = mistakes.tied if mistakes.tied.any() else unseen
-    if tied.any():
-        names = ", ".join(repr(mistakes.events.names[e]) for e in np.flatnonzero(tied)[:SHOWN])
-        warnings.warn(
-            f"no number of pulls rules out {names}, so the rate is 0", UserWarning, stacklevel=3
-        )
-        upper, dual = 0.0, tied / tied.sum()
-    elif mistakes.impossible.all():
-        upper, dual = np.inf, np.zeros(len(tied))
-    else:
-        saddle, dual = best_allocation(mistakes, 0.5 * tol)
-        weights, upper = saddle.allocation, saddle.upper
-        sparse = np.where(weights > NEGLIGIBLE, weights, 0.0)
-        sparse /= sparse.sum()
-        if event_exponents(mistakes, sparse).min() >= (1 - 0.25 * tol) * saddle.lower:
-            weights = sparse
-    value = mistakes.by_candidate(event_exponents(mistakes, weights))
-    by_candidate = np.zeros(value.size)
-    np.add.at(by_candidate, mistakes.owner, dual)
-    return _rate(instance, weights, value, by_candidate, upper)
-
-
-def _textbook_rate(instance: Instance, tol: float) -> Rate:
-    problem, pieces = instance.problem, _pieces(instance)
-    coords = _in_span(problem.arms, problem.rank, pieces)
-    zero = pieces.zero if pieces.zero.any() else coords.unseen
-    if zero.any():
-        warnings.warn(_tie_message(instance, zero), UserWarning, stacklevel=3)
-        dual = zero / zero.sum()
-        weights = problem.design.copy()
-        return _rate(instance, weights, _exponents(problem, weights, pieces), dual, 0.0)
-    if pieces.infinite.all():
-        dual = np.zeros(pieces.infinite.size)
-        weights = problem.design.copy()
-        return _rate(instance, weights, _exponents(problem, weights, pieces), dual, np.inf)
-    weights, dual, upper = _solve(coords, 0.1 * tol)
+def _certified(instance: Instance, tol: float) -> Rate:
+    mistakes, tie = _mistakes(instance), None
+    if mistakes.impossible.all() or (tie := mistakes.tie()):
+        weights = instance.problem.design.copy()
+        value = mistakes.exponents(weights)
+        if tie is None:
+            return _rate(instance, weights, value, np.zeros(value.size), np.inf)
+        warnings.warn(tie[0], UserWarning, stacklevel=3)
+        return _rate(instance, weights, value, tie[1], 0.0)
+    weights, dual, upper = mistakes.best_allocation(mistakes.aim * tol)
     sparse = np.where(weights > NEGLIGIBLE, weights, 0.0)
     sparse /= sparse.sum()
-    value = _exponents(problem, sparse, pieces)
-    if upper <= (1 + 0.5 * tol) * value.min():
+    value = mistakes.exponents(sparse)
+    if upper <= (1 + SPARSE * tol) * value.min():
         weights = sparse
     else:
-        value = _exponents(problem, weights, pieces)
+        value = mistakes.exponents(weights)
     return _rate(instance, weights, value, dual, upper)
-
-
-class _InSpan(NamedTuple):
-    """Arms and pieces in coordinates of the span of the arms, less what no arm tells of."""
-
-    game: Game
-    basis: NDArray[np.int64]  # (rank,), arms that span the rest
-    unseen: NDArray[np.bool_]  # (candidate,), of which no arm tells
-
-
-@np.errstate(all="ignore")  # a value that is no number is refused, or no bound
-def _in_span(arms: Array, rank: int, pieces: _Pieces) -> _InSpan:
-    reduced, vectors, basis, outside = coordinates(arms, pieces.vectors, rank, pieces.rests)
-    seen = outside <= SPAN_TOLERANCE
-    _check_exponents(vectors[seen], pieces.coefficients[seen])
-    unseen = ~(pieces.infinite | pieces.zero)
-    unseen[pieces.owner[seen]] = False
-    owner = pieces.owner[seen]
-    game = Game(reduced, vectors[seen], pieces.coefficients[seen], owner, unseen.size)
-    return _InSpan(game, basis, unseen)
-
-
-@np.errstate(all="ignore")
-def _solve(coords: _InSpan, target: float) -> tuple[Array, Array, float]:
-    """The allocation, the weights on candidates, and the upper bound that these prove."""
-    game = coords.game
-    present, owner = np.unique(game.owner, return_inverse=True)
-    game = game._replace(owner=owner, candidates=present.size)
-    weights, some_dual, _, upper = maximin(game, coords.basis, target)
-    dual = np.zeros(coords.unseen.size)
-    dual[present] = some_dual
-    return weights, dual, upper * (1 + ROUNDING)
 
 
 def _rate(instance: Instance, weights: Array, value: Array, dual: Array, upper: float) -> Rate:
@@ -433,20 +253,6 @@ def _mistake(instance: Instance, hardest: int) -> str:
     return _MISTAKE[str(instance.kind[hardest])]
 
 
-def _tie_message(instance: Instance, zero: NDArray[np.bool_]) -> str:
-    problem, best = instance.problem, instance.best
-    if zero[best] and not np.all(problem.thresholds != instance.mean_cost[best]):
-        constraint = int(np.argmin(np.abs(problem.thresholds - instance.mean_cost[best])))
-        return (
-            f"the best candidate {problem.name(best)!r} lies exactly on the threshold of "
-            f"constraint {problem.coords['constraint'][constraint]!s}, so the rate is 0"
-        )
-    tied = ", ".join(repr(problem.name(int(i))) for i in np.flatnonzero(zero)[:SHOWN])
-    exact = np.all(instance.reward_gap[zero] <= 0)
-    told = "" if exact else " as far as the arms can tell"
-    return f"{tied} tie with the best candidate {problem.name(best)!r}{told}, so the rate is 0"
-
-
 def _over(problem: Any, dim: str, values: Array, name: str) -> "xr.DataArray":
     import xarray as xr
 
@@ -460,19 +266,12 @@ def plug_in_allocation(instance: Instance, tol: float = 1e-4) -> Array | None:
     candidates tie, or no mistake is possible. Rounded, for rounding must not decide between equal
     shares.
     """
-    if not instance.problem.textbook:
-        mistakes = Mistakes(instance)
-        unseen = ~mistakes.on(instance.problem.arms).seen & ~mistakes.impossible
-        if mistakes.tied.any() or unseen.any() or mistakes.impossible.all():
-            return None
-        return np.round(best_allocation(mistakes, tol)[0].allocation, 12)
-    if instance.best is None:
+    if instance.problem.textbook and instance.best is None:
         return None
     try:
-        pieces = _pieces(instance)
-        coords = _in_span(instance.problem.arms, instance.problem.rank, pieces)
+        mistakes = _mistakes(instance)
+        if mistakes.impossible.all() or mistakes.tie():
+            return None
     except ValueError:
         return None
-    if pieces.zero.any() or coords.unseen.any() or pieces.infinite.all():
-        return None
-    return np.round(_solve(coords, tol)[0], 12)
+    return np.round(mistakes.best_allocation(tol)[0], 12)

@@ -102,11 +102,11 @@ def _newton(
     right = np.concatenate([pull @ slope + target / w, [1.0 - pull.sum(), 0.0]])
     # Rows and columns in units of the shares, for these may be tiny.
     unit_of = np.concatenate([w, [1.0, 1.0]])
-    solution = unit_of * np.linalg.lstsq(
-        left * np.outer(unit_of, unit_of), right * unit_of, rcond=1e-18
-    )[0] if arms > 400 else unit_of * np.linalg.solve(
-        left * np.outer(unit_of, unit_of), right * unit_of
-    )  # fmt: skip
+    left *= np.outer(unit_of, unit_of)
+    try:
+        solution = unit_of * np.linalg.solve(left, right * unit_of)
+    except np.linalg.LinAlgError:
+        solution = unit_of * np.linalg.lstsq(left, right * unit_of, rcond=1e-18)[0]
     dw, dt = solution[:arms], float(solution[arms])
     dw -= w * dw.sum()
     dq = pull - q - ratio * (slope @ dw - dt)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.alternative.feasible import some_feasible
-from bayes_feasible.alternative.union import Union, event_array
+from bayes_feasible.alternative.probability import event_array
+from bayes_feasible.alternative.union import Union
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.rate.rate import plug_in_allocation
 from bayes_feasible.recommendation import Recommendation, format_probability

@@ -40,17 +40,12 @@ def test_log_ndtr_is_right_to_the_last_digits_in_the_lower_half():
     assert worst <= 8e-16
 
 
-def test_log_ndtr_is_right_in_the_upper_half():
+def test_log_ndtr_is_right_in_the_upper_half_and_at_the_ends():
+    assert (log_ndtr(-np.inf), log_ndtr(np.inf)) == (-np.inf, 0)
     # The argument's own rounding is magnified x² times, as in any function of a double.
     points = np.concatenate([np.linspace(0.1, 10, 100), [1e-300, 1e-8, 20.0, 30.0]])
     for x in points:
         assert relative_error(log_ndtr(x), exact_log_ndtr(x)) <= (4 + x * x) * 2.3e-16
-
-
-def test_log_ndtr_at_the_ends():
-    assert log_ndtr(-np.inf) == -np.inf
-    assert log_ndtr(np.inf) == 0
-    assert log_ndtr(0.0) == pytest.approx(-math.log(2), rel=1e-16)
 
 
 # --- draws beyond a bound ---
@@ -83,14 +78,9 @@ def many_excesses(rng, bound, size):
 def test_tail_excess_follows_the_truncated_normal(draw, bound):
     draws = draw(np.random.default_rng(int(bound * 100) % 2**20), bound, 100_000)
     assert draws.min() >= 0
-    transformed = excess_survival(draws, bound)
-    assert stats.kstest(transformed, "uniform").pvalue > FALSE_ALARM
-
-
-@pytest.mark.parametrize("draw", [excesses, many_excesses])
-def test_a_slightly_wrong_tail_would_be_noticed(draw):
-    draws = draw(np.random.default_rng(0), 3.0, 100_000)
-    assert stats.kstest(excess_survival(draws, 3.3), "uniform").pvalue < FALSE_ALARM
+    assert stats.kstest(excess_survival(draws, bound), "uniform").pvalue > FALSE_ALARM
+    if bound == 3.0:  # a slightly wrong tail is noticed
+        assert stats.kstest(excess_survival(draws, 3.3), "uniform").pvalue < FALSE_ALARM
 
 
 # --- two normals at once ---

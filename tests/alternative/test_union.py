@@ -8,7 +8,7 @@ from helpers import honest
 from scipy import stats
 
 import bayes_feasible as bf
-from bayes_feasible.alternative.union import error_bound, mean_share
+from bayes_feasible.alternative.probability import error_bound, mean_share
 
 RUNS, DRAWS, FALSE_ALARM = 400, 2000, 1e-6
 
@@ -86,7 +86,7 @@ def test_a_few_draws_follow_the_law_of_the_bulk():
 
     def drawn(seed, **options):
         rng = np.random.default_rng(seed)
-        parameters, events = alternative.union.draw(posterior, 20_000, rng, **options)
+        parameters, events, *_ = alternative.union.draw(posterior, 20_000, rng, **options)
         assert alternative.contains(parameters[:, 0], parameters[:, 1:]).all()
         return parameters.reshape(len(parameters), -1), events, parameters
 

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import bayes_feasible as bf
 from bayes_feasible.datasets import film_files, films
 from bayes_feasible.datasets import lines as _lines
-from bayes_feasible.datasets.titles import plain_words, spellings, split_year
+from bayes_feasible.datasets.titles import spellings, split_year
 
 FILMS = {
     1: ("Toy Story (1995)", "Adventure|Animation|Children|Comedy|Fantasy"),
@@ -153,11 +153,9 @@ BAD = [
     ("1::-2::3::4", "movieId: expected a whole number, got '-2'"),
     ("1::2::3::", "timestamp: expected a whole number, got ''"),
     ("1::2::5.5::4", "rating: expected 0.5, 1, ..., 5, got '5.5'"),
-    ("1::2::nan::4", "rating: expected"),
     ("1::2::1_0::4", "rating: expected"),
     ("1::99999999999999999999::3::4", "movieId: expected"),
     ("\0\0\0", "expected 4 fields, got 1"),
-    ("1,2,3,4", "expected 4 fields, got 1"),
 ]
 
 
@@ -178,11 +176,8 @@ def test_malformed_lines_are_reported_by_number(tmp_path, line, reason):
 
 def test_many_malformed_lines(tmp_path):
     good = rating_lines("::")
-    bad = [f"broken {i}" for i in range(3000)]
-    path = write(tmp_path / "ratings.dat", [*good, *bad])
-    with pytest.raises(ValueError, match=r"3,000 malformed lines .* and 2,995 more"):
-        bf.datasets.read_ratings(path)
-    with pytest.warns(UserWarning, match="3,000 malformed lines"):
+    path = write(tmp_path / "ratings.dat", [*good, *(f"broken {i}" for i in range(3000))])
+    with pytest.warns(UserWarning, match=r"3,000 malformed lines .* and 2,995 more"):
         found = bf.datasets.read_ratings(path, malformed="skip")
     assert found.malformed.count == 3000
     assert len(found.malformed.lines) == film_files.KEPT
@@ -198,33 +193,23 @@ def test_another_kind_of_file(tmp_path):
         bf.datasets.read_ratings(write(tmp_path / "x.csv", ["movieId,title,genres", "1,2,3"]))
     with pytest.raises(ValueError, match="not a single rating"):
         bf.datasets.read_ratings(write(tmp_path / "y.csv", ["userId,movieId,rating,timestamp"]))
-    (tmp_path / "z").write_bytes(b"")
+    path.write_bytes(b"")
     with pytest.raises(ValueError, match="the file is empty"):
-        bf.datasets.read_ratings(tmp_path / "z")
-    with pytest.raises(FileNotFoundError):
-        bf.datasets.read_ratings(tmp_path / "missing.dat")
-    with pytest.raises(ValueError, match="malformed: expected"):
-        bf.datasets.read_ratings(path, malformed="ignore")
+        bf.datasets.read_ratings(path)
 
 
 def test_damaged_archives(tmp_path):
     data = gzip.compress("\n".join(rating_lines("::") * 2000).encode())
-    cut = tmp_path / "cut.dat.gz"
-    cut.write_bytes(data[: len(data) // 2])
-    with pytest.raises(ValueError, match=r"cut\.dat\.gz: the gzip file is cut off"):
-        bf.datasets.read_ratings(cut)
-    damaged = tmp_path / "damaged.dat.gz"
-    damaged.write_bytes(data[:40] + bytes(40) + data[80:])
-    with pytest.raises(ValueError, match="the gzip file is damaged"):
-        bf.datasets.read_ratings(damaged)
-    trailing = tmp_path / "trailing.dat.gz"
-    trailing.write_bytes(data[:-8] + bytes(8))  # a wrong check sum
-    with pytest.raises(ValueError, match="the gzip file is damaged"):
-        bf.datasets.read_ratings(trailing)
-    archive = tmp_path / "ml-10m.zip"
-    archive.write_bytes(b"PK\x03\x04" + bytes(100))
-    with pytest.raises(ValueError, match="a zip archive; unpack it first"):
-        bf.datasets.read_ratings(archive)
+    for content, message in (
+        (data[: len(data) // 2], "the gzip file is cut off"),
+        (data[:40] + bytes(40) + data[80:], "the gzip file is damaged"),
+        (data[:-8] + bytes(8), "the gzip file is damaged"),  # a wrong check sum
+        (b"PK\x03\x04" + bytes(100), "a zip archive; unpack it first"),
+    ):
+        path = tmp_path / "damaged.dat.gz"
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=rf"damaged\.dat\.gz: {message}"):
+            bf.datasets.read_ratings(path)
 
 
 def test_a_gzip_bomb_is_refused_in_little_memory(tmp_path, monkeypatch):
@@ -280,6 +265,7 @@ def test_memory_does_not_grow_with_the_lines(tmp_path, monkeypatch):
         ("Amélie (Fabuleux destin d'Amélie Poulain, Le) (2001)", 2001,
          {"amelie", "le fabuleux destin damelie poulain"}),
         ("Ocean's Eleven (2001)", 2001, {"oceans eleven"}),
+        ("WALL·E", None, {"wall e"}),
         ("Thelma & Louise (1991)", 1991, {"thelma and louise"}),
         ("Nobody's Film", None, {"nobodys film"}),
         ("Babylon 5", None, {"babylon 5"}),
@@ -290,11 +276,6 @@ def test_titles(title, year, words):
     name, found = split_year(title)
     assert found == year
     assert spellings(name) == words
-
-
-def test_titles_of_both_sources_agree():
-    assert plain_words("Shawshank Redemption, The") == plain_words("The Shawshank Redemption")
-    assert plain_words("WALL·E") == plain_words("WALL-E")
 
 
 # Whole tables
@@ -399,15 +380,9 @@ def test_nothing_to_match_with(latest, tmp_path):
         ("movies", ["movieId,title,genres", "1,\0,Drama", "2,Toy,Drama"], "line 2: it holds"),
         ("links", ["movieId,imdbId,tmdbId", "1,abc,1"], "line 2: expected a film and its IMDb id"),
         ("links", ["movieId,imdbId,tmdbId", "1,0114709"], "line 2: expected 3 fields"),
-        ("scores", ["tconst\taverageRating", "tt0114709\t8"], "expected a header with tconst"),
         ("scores", ["tconst\taverageRating\tnumVotes", "tt0114709\t8"], "line 2: expected 3"),
         ("scores", ["tconst\taverageRating\tnumVotes", "tt0114709\t11\t5"], "line 2: expected a"),
-        ("movies", ["movieId,title,genres", "²,C,Drama", "1,Toy,Drama"], "line 2: expected id"),
         ("movies", ["movieId,title,genres", f"{HUGE},C,Drama", "1,Toy,Drama"], "line 2: expected"),
-        ("movies", ["\0\1"], "expected a header"),
-        ("links", ["movieId,imdbId,tmdbId", "²,1,1"], "line 2: expected a film and its IMDb id"),
-        ("links", ["movieId,imdbId,tmdbId", f"3,{HUGE},1"], "line 2: expected a film"),
-        ("scores", ["x\ty"], "expected a header with tconst"),
         ("scores", ["tconst\taverageRating\tnumVotes", f"tt0114709\t8\t{HUGE}"], "line 2: expec"),
         ("scores", ["tconst\taverageRating\tnumVotes", "tt0114709\tnan\t5"], "line 2: expected a"),
     ],
@@ -439,19 +414,16 @@ def test_saved_and_read_again(latest, tmp_path):
     found.save(path)
     again = bf.datasets.read_film_table(path)
     check(again.table, {1, 2, 3, 4, 5})
-    assert_array_equal(again.histograms(), found.histograms())
+    histograms = found.histograms()
+    assert_array_equal(again.histograms(), histograms)
+    assert int(histograms.sel(film="Toy Story (1995)", rating=4.0)) == 5
+    assert int(histograms.sel(film="Emma (1996) [5]").sum()) == 1
     assert bf.instances.movielens(9.0, films=5, table=path) == bf.instances.movielens(
         9.0, films=5, table=found
     )
     pd.read_csv(path).drop(columns="title").to_csv(tmp_path / "less.csv")
     with pytest.raises(ValueError, match="'title' is missing"):
         bf.datasets.read_film_table(tmp_path / "less.csv")
-
-
-def test_histograms_by_title(latest):
-    found = bf.datasets.read_films(**latest).histograms()
-    assert int(found.sel(film="Toy Story (1995)", rating=4.0)) == 5
-    assert int(found.sel(film="Emma (1996) [5]").sum()) == 1
 
 
 @pytest.mark.parametrize("features", ["one-hot", "genres"])
@@ -497,10 +469,8 @@ def test_the_shipped_table_in_the_same_form():
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("8.3", "x", "imdb_score: "),
         ("8.3", "inf", "imdb_score: "),
         ("movieId", "id", "movieId"),
-        ("imdb_score", "score", "'imdb_score' is missing"),
         (",rating_mean", ",mean", "'rating_mean' is missing"),
     ],
 )

@@ -86,6 +86,8 @@ def test_indices_and_one_cost(tmp_path):
          "line 3: .*unknown arm 'placbo'; did you mean 'placebo'"),
         ("arm,reward,toxicity,\"price, total\"\n7,1,2,3\n",
          "line 2: arm: 7 is out of range, there are 3 arms"),
+        ('arm,reward,toxicity,"price, total"\nplacebo,inf,2,3\n', "finite.*inf"),
+        ('arm,reward,toxicity,"price, total"\nplacebo,1e400,2,3\n', "finite.*1e400"),
         ("", "line 1"),
     ],
 )  # fmt: skip
@@ -97,25 +99,11 @@ def test_malformed_lines_are_named(problem, tmp_path, text, message):
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("number", ["inf", "1e400"])
-def test_numbers_that_are_none_are_refused(problem, tmp_path, number):
-    path = tmp_path / "pulls.csv"
-    path.write_text(f'arm,reward,toxicity,"price, total"\nplacebo,{number},2,3\n')
-    with pytest.raises(ValueError, match=f"finite.*{number}"):
-        bf.History.load(path, problem)
-
-
-def test_constraints_of_a_netcdf_file_are_put_in_order(history, tmp_path):
-    path = tmp_path / "pulls.nc"
-    turned = history.to_dataset().isel(constraint=[1, 0])
-    turned.transpose("constraint", "pull").to_netcdf(path, engine="h5netcdf")
-    assert same(bf.History.load(path, history.problem), history)
-
-
-def test_arms_of_a_netcdf_file_may_be_names(history, tmp_path):
+def test_a_netcdf_file_may_name_arms_and_order_constraints_as_it_likes(history, tmp_path):
     path = tmp_path / "pulls.nc"
     names = history.problem.coords["arm"][history.arms]
-    history.to_dataset().assign(arm=("pull", names)).to_netcdf(path, engine="h5netcdf")
+    turned = history.to_dataset().isel(constraint=[1, 0]).assign(arm=("pull", names))
+    turned.transpose("constraint", "pull").to_netcdf(path, engine="h5netcdf")
     assert same(bf.History.load(path, history.problem), history)
 
 
@@ -162,14 +150,10 @@ def test_a_netcdf_file_of_another_problem_is_refused(history, tmp_path):
 def test_paths_that_cannot_be(problem, history, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere\.csv: no such file"):
         bf.History.load(tmp_path / "nowhere.csv", problem)
-    with pytest.raises(ValueError, match=r"expected the extension .csv or .nc, got '.xlsx'"):
-        history.save(tmp_path / "pulls.xlsx")
     with pytest.raises(ValueError, match="this is a folder"):
         bf.History.load(tmp_path, problem)
     with pytest.raises(TypeError, match="path: "):
         bf.History.load(3, problem)
-    with pytest.raises(TypeError, match="problem: "):
-        bf.History.load(tmp_path / "pulls.csv", "problem")
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         history.save(tmp_path / "missing" / "pulls.csv")
 

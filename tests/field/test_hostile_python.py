@@ -82,8 +82,6 @@ def sums(counts, rewards=(1, 0), costs=((1,), (0,))):
 BAD = [
     # counts and sums
     (lambda: sums([2**63, 0]), "counts: "),
-    (lambda: sums([0, 0]), "counts: "),
-    (lambda: sums([1, 0], rewards=[INF, 0]), "reward_sums: "),
     (lambda: sums([1, 0], rewards=[1]), "reward_sums: "),
     (lambda: sums([1, 0], costs=[[1]]), "cost_sums: "),
     # rules
@@ -95,7 +93,6 @@ BAD = [
     (lambda: bf.BLFAIPS(DRUG, parameter_radius=[1, 2, 3], eta=1.0), "parameter_radius: "),
     (lambda: bf.BLFAIPS(DRUG, recommendation="best"), "recommendation: "),
     (lambda: bf.PEPS(DRUG), "problem: PEPS knows no constraint"),
-    (lambda: bf.PEPS(PLAIN, horizon=0), "horizon: "),
     (lambda: bf.PEPS(PLAIN, horizon=10**400, learner="hedge"), "horizon: "),
     (lambda: bf.PEPS(PLAIN, learner="hedge"), "horizon: "),
     (lambda: bf.TopTwo(DRUG, beta=1.1), "beta: "),
@@ -108,32 +105,22 @@ BAD = [
     (lambda: bf.BLFAIPS(DRUG).ask(-3), "n: "),
     (lambda: bf.BLFAIPS(DRUG).tell(0, 1e81, 0), "reward: "),
     (lambda: bf.BLFAIPS(DRUG).save(None), "path: "),
-    (lambda: bf.BLFAIPS(DRUG).save("."), "this is a folder"),
-    (lambda: bf.BLFAIPS(DRUG).save("a\0b"), "null"),
     (lambda: bf.Rule.load(None), "not a rule that was saved"),
-    (lambda: bf.Rule.load("none.json"), "none.json"),
     (lambda: bf.AdaHedge(0), "experts: "),
     # histories
-    (lambda: bf.History(None, [0], [1.0]), "problem: "),
     (lambda: bf.History(DRUG, [[0]], [1.0], [1.0]), "arms: "),
     (lambda: bf.History(DRUG, [0], [1.0], [[1.0, 2.0]]), "costs: "),
     (lambda: history().first(3), "pulls: "),
     (lambda: history().save("pulls.txt"), "extension"),
-    (lambda: history().save(None), "path: "),
     (lambda: bf.History.load("pulls.csv", None), "problem: "),
-    (lambda: bf.History.load("none.csv", DRUG), "none.csv: no such file"),
-    (lambda: bf.History.load(b"none.xls", DRUG), "extension"),
     # simulations
     (lambda: bf.simulate(PLAIN, {"u": bf.Uniform}, 3, 1), "instance: "),
     (lambda: simulate(rules={}), "rules: "),
-    (lambda: simulate(rules={"x": 3}), "rules: 'x' cannot be made"),
     (lambda: simulate(rules={"x": lambda problem, seed: None}), "rules: 'x' gives a NoneType"),
     (lambda: simulate(rules={"x": answering(ask=9)}), "ask(): "),
     (lambda: simulate(rules={"x": answering(recommend=-1)}), "recommend(): "),
-    (lambda: simulate(horizon=0), "horizon: "),
     (lambda: simulate(horizon=10**400, checkpoints=[1]), "horizon: "),
     (lambda: simulate(replicates=-1), "replicates: "),
-    (lambda: simulate(checkpoints=[]), "checkpoints: "),
     (lambda: simulate(checkpoints=[2, 1]), "checkpoints: "),
     (lambda: simulate(seed="x"), "seed: "),
     (lambda: simulate(executor=3), "executor: "),
@@ -144,11 +131,8 @@ BAD = [
     (lambda: bf.Trial("none.trial"), "none.trial: no such file"),
     (lambda: bf.Trial("."), "this is a folder"),
     (lambda: bf.Trial("a\0b"), "path: no file can be called"),
-    (lambda: bf.Trial.new("", DRUG), "this is a folder"),
-    (lambda: bf.Trial.new("no/a.trial", DRUG), "there is no folder"),
     (lambda: bf.Trial.new("b.trial", "problem"), "problem: "),
     (lambda: trial(rule="Blfaips"), "rule: unknown rule 'Blfaips'"),
-    (lambda: trial(rule=bf.BLFAIPS), "rule: "),
     (lambda: trial(seed=-1), "seed: "),
     (lambda: trial(recommendation="best"), "recommendation: "),
     (lambda: trial(wait=-1), "wait: "),
@@ -157,32 +141,23 @@ BAD = [
     (lambda: told().ask(0), "n: "),
     (lambda: told().tell("lwo", 1.0, 1.0), "arm: unknown arm 'lwo'; did you mean 'low'"),
     (lambda: told().tell(["low", 0.5], [1.0, 1.0], [1.0, 1.0]), "arm: "),
-    (lambda: told().tell("low", 1.0), "cost: "),
     (lambda: told().tell("low", 1.0, {"dos": 1.0}), "cost: unknown constraint 'dos'"),
-    (lambda: told().undo("3"), "event: "),
     (lambda: told().undo(99), "event: "),
     (lambda: told().undo(1), "event: "),
     # studies
     (lambda: bf.study(3), "specification: "),
     (lambda: bf.study({}, "study"), "instance: missing"),
-    (lambda: bf.study("none.toml"), "none.toml: no such file"),
-    (lambda: specification.parse([]), "expected a table"),
     # tables of films
     (lambda: bf.datasets.read_ratings("none.csv"), "none.csv"),
-    (lambda: bf.datasets.read_ratings("."), "folder"),
     (lambda: bf.datasets.read_ratings("x.csv", malformed="ignore"), "malformed: "),
     (lambda: bf.datasets.read_films("r", "m", "s"), "links, basics: "),
-    (lambda: bf.datasets.read_film_table("none.csv"), "none.csv"),
     (lambda: bf.instances.movielens(table=3), "table: "),
     # arrays of every kind that is none of numbers
     (lambda: bf.Problem([[-0.0, 0.0]]), "arms: every arm is the zero vector"),
-    (lambda: bf.Problem([[1.0, 2.0]], candidates=pd.Series([1, 2])), "candidates: "),
     (lambda: DRUG.name(9), "candidate: "),
-    (lambda: TRUTH.pull([0], np.random), "seed: "),
     (lambda: TRUTH.pull([0], 0, noise="student_t", degrees=1e-90), "degrees: "),
     (lambda: bf.Posterior(DRUG).update([0, 1], missing([1.0, 2.0], 1), [1, 2]), "reward: "),
     (lambda: bf.Posterior(DRUG).sample(10.0), "draws: "),
-    (lambda: bf.Posterior(DRUG).sample(1, chains=0), "chains: "),
     (lambda: bf.Posterior(DRUG).whiten(np.ones((2, 5))), "vectors: "),
     (lambda: bf.Alternative(DRUG, 0).log_probability(bf.Posterior(PLAIN)), "posterior: "),
     (lambda: bf.Alternative(DRUG, 0).contains([1, 2, 3], [[1, 2]]), "theta_reward: "),
@@ -195,39 +170,25 @@ BAD = [
     # names that are not those of the problem
     (lambda: bf.Instance(XY, pd.Series({"y": 1.0, "z": 2.0})),
      "theta_reward: "),
-    (lambda: bf.Instance(XY, {"y": 1.0, "z": 2.0}), "theta_reward: "),
-    (lambda: bf.exponents(TRUTH, {"low": 0.5, "hihg": 0.5}), "allocation: "),
     (lambda: bf.History(TWO, [0], [1.0], pd.DataFrame({"a": [1.0], "c": [2.0]})),
      "costs: "),
-    (lambda: bf.Posterior(TWO).update(0, 1.0, pd.Series({"a": 1.0, "c": 2.0})),
-     "cost: "),
     (lambda: sums(pd.Series({"low": 1, "hihg": 0})), "counts: "),
-    (lambda: sums([1, 0], rewards={"low": 1, "hihg": 0}), "reward_sums: "),
     (lambda: sums([1, 0], costs=pd.DataFrame({"dos": [1.0, 0.0]}, index=["low", "high"])),
      "cost_sums: "),
     (lambda: simulate(rules={1: bf.Uniform, "1": bf.Uniform}), "rules: names must be distinct"),
     # more that is no table, vector or number
-    (lambda: bf.Instance(DRUG, pd.DataFrame([[1.0, 2.0]]), [0, 0]), "theta_reward: "),
     (lambda: bf.Instance(TWO, [1, 2], [{"x": 1}, {"x": 2}]), "theta_cost: "),
     (lambda: bf.Posterior.from_history(PLAIN, [0], [1.0], [[1.0]]), "costs: "),
-    (lambda: bf.Alternative(DRUG, 0).sample(bf.Posterior(TWO), 1), "posterior: "),
     (lambda: bf.Alternative(DRUG, 0).log_probability(bf.Posterior(DRUG), draws=0), "draws: "),
-    (lambda: bf.Alternative(DRUG, 0).event_log_probabilities(None), "posterior: "),
     (lambda: bf.Alternative(DRUG, 0).nearest([1, 2], [[0, 0]], [1]), "allocation: "),
-    (lambda: bf.optimal_rate(DRUG), "instance: "),
-    (lambda: bf.g_optimal(TRUTH), "arms: "),
     (lambda: bf.Uniform(DRUG, seed=np.random.default_rng(1)), "seed: "),
     (lambda: bf.Uniform(bf.Problem([[1e61]])), "problem: a vector of length 1e+61"),
-    (lambda: bf.TopTwo(bf.Problem([[1.0]], candidates=[[1e61]])), "problem: a vector of length"),
     (lambda: pulls_to_halve(bf.Alternative(DRUG, 0), bf.Posterior(DRUG), [-1, 2]), "shares: "),
     (lambda: pulls_to_halve(bf.Alternative(DRUG, 0), bf.Posterior(TWO), [0.5, 0.5]), "posterior: "),
     (lambda: simulate(rules={"x": answering(recommend=True)}), "recommend(): "),
-    (lambda: simulate(rules={"x": bf.Uniform(SOARE.problem)}), "rules: 'x' cannot be made"),
     (lambda: simulate(rules={"x": partial(bf.BLFAIPS, eta=-1)}), "rules: 'x' cannot be made: eta"),
-    (lambda: simulate(seed=np.random.default_rng(1)), "seed: "),
     # paths of problem files
-    (lambda: bf.load(""), "folder"),
-    (lambda: bf.load("a\0.toml"), "no such file"),
+    (lambda: bf.load("a\0.toml"), "path: no file can be called"),
     (lambda: bf.save(DRUG, "x" * 300 + ".toml"), "too long"),
     (lambda: bf.save(DRUG, "none.toml/p.toml"), "there is no folder"),
 ]  # fmt: skip
@@ -256,7 +217,7 @@ def test_a_refused_tell_or_undo_leaves_the_journal_as_it_was():
     before = Path("a.trial").read_bytes()
     for step in (
         lambda: made.tell(["low", 0.5], [1.0, 1.0], [1.0, 1.0]),
-        lambda: made.tell("low", NAN, 1.0),
+        lambda: made.tell("low", INF, 1.0),
         lambda: made.undo(99),
     ):
         with pytest.raises((TypeError, ValueError), match=r"^(arm|reward|event): "):
@@ -303,15 +264,9 @@ def test_more_replicates_than_memory_can_hold_are_refused_at_once(monkeypatch):
     monkeypatch.setattr(np.random, "SeedSequence", lambda *_: pytest.fail("memory was taken"))
     with pytest.raises(ValueError, match="replicates: "):
         simulate(replicates=10**15)
+    given = {"instance": {"name": "soare"}, "rules": ["Uniform"], "horizon": 1}
     with pytest.raises(ValueError, match="replicates: "):
-        specification.parse(
-            {
-                "instance": {"name": "soare"},
-                "rules": ["Uniform"],
-                "horizon": 1,
-                "replicates": 10**15,
-            }
-        )
+        specification.parse(given | {"replicates": 10**15})
 
 
 # --- nothing is executed from a data file ---

@@ -29,13 +29,6 @@ def hand_made():
     return bf.Instance(bf.Problem(POINTS, {"cost": 1.0}), [1, 0], [0, 1])
 
 
-def test_classes_by_hand():
-    instance = hand_made()
-    assert instance.problem.name(instance.best) == "best"
-    assert instance.kind.tolist() == [A2, "best", A1, A3, A2]
-    assert instance.feasible.tolist() == [True, True, False, False, True]
-
-
 def test_summary_by_hand():
     summary = hand_made().summary()
     assert summary.mean_reward.values.tolist() == [1, 2, 3, 0.5, 1.5]
@@ -43,19 +36,31 @@ def test_summary_by_hand():
     assert summary.mean_cost.values.tolist() == [[0], [0.5], [1.5], [4], [1]]
     assert summary.cost_margin.values.tolist() == [[1], [0.5], [-0.5], [-3], [0]]
     assert summary.feasible.values.tolist() == [True, True, False, False, True]
-    assert summary.kind.sel(candidate="dear").item() == A1
+    assert summary.kind.values.tolist() == [A2, "best", A1, A3, A2]
     assert summary.mean_cost.dims == ("candidate", "constraint")
     assert summary.candidate.values.tolist() == list(POINTS)
     assert summary.constraint.values.tolist() == ["cost"]
     assert summary.attrs["best"] == "best"
 
 
-def test_two_constraints_must_both_hold():
-    problem = bf.Problem(np.eye(3), {"a": 1, "b": 1})
-    instance = bf.Instance(problem, [3, 2, 1], {"b": [0, 9, 0], "a": [9, 0, 0]})
-    assert instance.mean_cost.tolist() == [[9, 0], [0, 9], [0, 0]]
-    assert instance.best == 2
-    assert instance.kind.tolist() == [A1, A1, "best"]
+@pytest.mark.parametrize(
+    ("problem", "theta", "kinds"),
+    [
+        # both constraints must hold
+        (bf.Problem(np.eye(3), {"a": 1, "b": 1}),
+         ([3, 2, 1], {"b": [0, 9, 0], "a": [9, 0, 0]}), [A1, A1, "best"]),
+        # ties go to the first
+        (bf.Problem([[1, 1], [2, 0], [2, 3]]), ([1, 0],), [A2, "best", A2]),
+        # an infeasible candidate of equal reward is not superoptimal
+        (bf.Problem([[1, 0], [1, 9]], 1), ([1, 0], [0, 1]), ["best", A3]),
+        # copies of the best are best too
+        (bf.Problem([[1, 0], [2, 0], [2, 0]]), ([1, 0],), [A2, "best", "best"]),
+    ],
+)  # fmt: skip
+def test_classes_of_special_cases(problem, theta, kinds):
+    instance = bf.Instance(problem, *theta)
+    assert instance.kind.tolist() == kinds
+    assert instance.best == kinds.index("best")
 
 
 def test_infinite_threshold_never_binds():
@@ -64,23 +69,6 @@ def test_infinite_threshold_never_binds():
     assert free.best == plain.best == 2
     assert free.feasible.all()
     assert np.isposinf(free.summary().cost_margin).all()
-
-
-def test_ties_go_to_the_first():
-    instance = bf.Instance(bf.Problem([[1, 1], [2, 0], [2, 3]]), [1, 0])
-    assert instance.best == 1
-    assert instance.kind.tolist() == [A2, "best", A2]
-    assert instance.reward_gap.tolist() == [1, 0, 0]
-
-
-def test_an_infeasible_candidate_of_equal_reward_is_not_superoptimal():
-    instance = bf.Instance(bf.Problem([[1, 0], [1, 9]], 1), [1, 0], [0, 1])
-    assert instance.kind.tolist() == ["best", A3]
-
-
-def test_copies_of_the_best_are_best_too():
-    instance = bf.Instance(bf.Problem([[1, 0], [2, 0], [2, 0]]), [1, 0])
-    assert instance.kind.tolist() == [A2, "best", "best"]
 
 
 @given(seed=st.integers(0, 2**32), features=st.integers(1, 30), arms=st.integers(2, 60))
@@ -198,14 +186,10 @@ def test_pulls_have_the_right_law():
 
 def test_pulls_repeat_with_the_seed():
     instance = hand_made()
+    assert [part.shape for part in instance.pull([], seed=0)] == [(0,), (0, 1)]
     first, again, other = (instance.pull([0, 1, 2], seed)[0] for seed in (7, 7, 8))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
-
-
-def test_no_pulls():
-    rewards, costs = hand_made().pull([], seed=0)
-    assert (rewards.shape, costs.shape) == ((0,), (0, 1))
 
 
 # --- equality, representation ---

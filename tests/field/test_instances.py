@@ -80,11 +80,6 @@ def test_random_ball_draws_again_until_something_is_feasible():
     assert instance.mean_cost[instance.best, 0] < -0.8
 
 
-def test_random_ball_gives_up_with_a_reason():
-    with pytest.raises(ValueError, match=r"^threshold: 1000 draws .* threshold -1$"):
-        bf.instances.random_ball(2, 5, 0, threshold=-1)
-
-
 def test_random_ball_ties_are_drawn_again(monkeypatch):
     draws = iter([[[0.2, 0.1], [0.2, 0.3]], [[0.3, 0.5], [0.1, 0.2]], [[0.1, 0.2], [0.3, 0.4]]])
     monkeypatch.setattr(instances, "_uniform_in_ball", lambda *_: np.array(next(draws)))
@@ -95,12 +90,6 @@ def test_random_ball_repeats_with_the_seed():
     same = [bf.instances.random_ball(3, 4, seed) for seed in (5, 5, np.random.default_rng(5))]
     assert same[0] == same[1] == same[2]
     assert same[0] != bf.instances.random_ball(3, 4, 6)
-
-
-def test_random_ball_without_constraint():
-    instance = bf.instances.random_ball(2, 5, 0, threshold=np.inf)
-    assert instance.problem.thresholds.tolist() == [np.inf]
-    assert instance.best == int(np.argmax(instance.problem.arms[:, 0]))
 
 
 def uniform_in_the_ball(arms, false_alarm=1e-4):
@@ -120,16 +109,11 @@ def uniform_in_the_ball(arms, false_alarm=1e-4):
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 20])
-def test_arms_are_uniform_in_the_ball(d):
+def test_arms_are_uniform_in_the_ball_and_others_are_noticed(d):
     """The threshold is infinite, so that no draw is thrown away and the arms are independent."""
-    arms = bf.instances.random_ball(d, 20_000, 11, threshold=np.inf).problem.arms
-    assert uniform_in_the_ball(arms)
-
-
-@pytest.mark.parametrize("d", [1, 2, 3, 20])
-def test_arms_that_are_not_quite_uniform_are_noticed(d):
     rng = np.random.default_rng(12)
     arms = bf.instances.random_ball(d, 20_000, 11, threshold=np.inf).problem.arms
+    assert uniform_in_the_ball(arms)
     radius = np.linalg.norm(arms, axis=1, keepdims=True)
     assert not uniform_in_the_ball(arms * radius**0.1)  # too near the centre
     if d == 1:
@@ -166,6 +150,8 @@ def test_movielens():
     assert instance.problem.name(instance.best) == "X-Men (2000)"
     assert instance.mean_reward[instance.best] == pytest.approx(3.6992, abs=5e-5)
     assert instance.feasible.sum() == 12
+    free = bf.instances.movielens(np.inf)
+    assert free.problem.name(free.best) == "Shawshank Redemption, The (1994)"
     assert instance.problem.coords["arm"].tolist() == [row["title"] for row in rows]
     assert instance.problem.coords["constraint"].tolist() == ["imdb_score"]
     np.testing.assert_array_equal(instance.problem.arms, np.eye(60))
@@ -187,13 +173,6 @@ def test_movielens_keeps_the_most_rated():
     kept = bf.instances.movielens(films=20)
     by_ratings = sorted(films(), key=lambda row: -int(row["ratings"]))
     assert kept.problem.coords["candidate"].tolist() == [row["title"] for row in by_ratings[:20]]
-    assert kept.problem.name(kept.best) == "Independence Day (a.k.a. ID4) (1996)"
-    assert kept.feasible.sum() == 1
-
-
-def test_movielens_without_threshold():
-    instance = bf.instances.movielens(np.inf)
-    assert instance.problem.name(instance.best) == "Shawshank Redemption, The (1994)"
 
 
 def test_movielens_genres_are_indicators():
@@ -205,6 +184,8 @@ def test_movielens_genres_are_indicators():
         having = {name for name, value in zip(names[1:], arm[1:], strict=True) if value == 1}
         assert having == set(row["genres"].split("|"))
         assert set(arm) <= {0.0, 1.0}
+    fewer = bf.instances.movielens(np.inf, films=2, features="genres").problem
+    assert len(fewer.coords["feature"]) == 6  # genres of dropped films are dropped
 
 
 def test_movielens_genres_truth_is_the_least_squares_fit():
@@ -227,10 +208,3 @@ def test_films_of_the_same_genres_are_copies():
     same = {row["title"] for row in films() if row["genres"] == "Action|Adventure|Sci-Fi"}
     assert {name for name, copy in zip(names, copies, strict=True) if copy} == same
     assert len(same) > 1
-
-
-def test_genres_of_dropped_films_are_dropped():
-    problem = bf.instances.movielens(np.inf, films=2, features="genres").problem
-    assert problem.coords["feature"].tolist() == [
-        *("constant", "Comedy", "Crime", "Drama", "Romance", "War")
-    ]

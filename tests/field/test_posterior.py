@@ -62,14 +62,6 @@ def test_closed_form(constraints, arms, features):
     assert posterior.pulls == 40
 
 
-def test_before_the_first_pull_the_posterior_is_the_prior():
-    posterior = bf.Posterior(bf.Problem([[1, 2], [3, 4], [5, 7]], [1.0, 2.0]))
-    assert not posterior.theta_reward.any()
-    assert not posterior.theta_cost.any()
-    np.testing.assert_allclose(posterior.covariance, np.eye(2), atol=1e-15)
-    assert posterior.pulls == 0
-
-
 @given(st.integers(0, 10**6), st.integers(0, 3))
 def test_one_by_one_in_any_order_in_batches_and_from_sums_agree(seed, constraints):
     problem, arms, rewards, costs = random_history(seed, constraints=constraints)
@@ -270,18 +262,16 @@ def test_draws_are_labelled_and_reproducible():
 def test_best_is_the_best_feasible_candidate_or_none():
     problem = bf.Problem(np.eye(3), [0.5])
     posterior = bf.Posterior(problem)
-    assert posterior.best() == 0  # all means are 0: the first
+    assert not posterior.theta_reward.any()
+    np.testing.assert_allclose(posterior.covariance, np.eye(3), atol=1e-15)
+    assert (posterior.best(), posterior.pulls) == (0, 0)  # all means are 0: the first
     posterior.update([0, 1, 2], [4.0, 2.0, 1.0], [2.0, 0.5, 0.1])
     np.testing.assert_allclose(posterior.theta_cost[0], [1.0, 0.25, 0.05])
     assert posterior.best() == 1
     posterior.update([1, 2], [0.0, 0.0], [8.0, 8.0])
     assert posterior.best() is None
     assert "no candidate looks feasible" in repr(posterior)
-
-
-def test_infinite_thresholds_never_bind():
-    arms = np.eye(2)
-    free = bf.Posterior(bf.Problem(arms, [np.inf, 0.5]))
+    free = bf.Posterior(bf.Problem(np.eye(2), [np.inf, 0.5]))  # infinite: never binds
     free.update([0, 1], [2.0, 1.0], [[1e6, 0.1], [1e9, 0.1]])
     assert free.best() == 0
     assert np.isfinite(free.theta_cost).all()
@@ -339,26 +329,19 @@ def test_datatree_is_labelled_read_by_arviz_and_survives_a_file(tmp_path):
 
 # --- bad input ---
 
-BAD_UPDATES = {
-    "arm too large": ((5, 1.0, [1.0, 1.0]), "arm"),
-    "arm negative": ((-1, 1.0, [1.0, 1.0]), "arm"),
-    "arm not whole": ((0.5, 1.0, [1.0, 1.0]), "arm"),
-    "arm a truth value": ((True, 1.0, [1.0, 1.0]), "arm"),
-    "reward inf": ((0, np.inf, [1.0, 1.0]), "reward"),
-    "reward a vector": ((0, [1.0, 2.0], [1.0, 1.0]), "reward"),
-    "reward text": ((0, "a", [1.0, 1.0]), "reward"),
-    "reward missing": ((0, None, [1.0, 1.0]), "reward"),
-    "cost short": ((0, 1.0, [1.0]), "cost"),
-    "cost missing": ((0, 1.0, None), "cost"),
-    "one arm of a batch": (([0, 9], [1.0, 1.0], np.ones((2, 2))), "arm"),
-    "rewards short": (([0, 1], [1.0], np.ones((2, 2))), "reward"),
-    "costs of another shape": (([0, 1], [1.0, 1.0], np.ones((2, 3))), "cost"),
-}
 
-
-@pytest.mark.parametrize("case", BAD_UPDATES)
-def test_a_bad_update_names_the_argument_and_adds_nothing(case):
-    arguments, name = BAD_UPDATES[case]
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ((5, 1.0, [1.0, 1.0]), "arm"),
+        ((0, [1.0, 2.0], [1.0, 1.0]), "reward"),
+        ((0, 1.0, None), "cost"),
+        (([0, 9], [1.0, 1.0], np.ones((2, 2))), "arm"),
+        (([0, 1], [1.0], np.ones((2, 2))), "reward"),
+        (([0, 1], [1.0, 1.0], np.ones((2, 3))), "cost"),
+    ],
+)
+def test_a_bad_update_names_the_argument_and_adds_nothing(arguments, name):
     history = random_history(2, constraints=2)
     posterior = bf.Posterior.from_history(*history)
     before = posterior.to_dataset()
@@ -372,37 +355,14 @@ def test_a_bad_update_names_the_argument_and_adds_nothing(case):
     [
         ([1, -1], [1, 1], [[1], [1]], "counts"),
         ([1, 0.5], [1, 1], [[1], [1]], "counts"),
-        ([1], [1, 1], [[1], [1]], "counts"),
         ([1, 0], [1, 1], [[1], [0]], "counts"),
         ([1, 1], [1, np.nan], [[1], [1]], "reward_sums"),
-        ([1, 1], [1], [[1], [1]], "reward_sums"),
-        ([1, 1], [1, 1], [[1, 1], [1, 1]], "cost_sums"),
         ([1, 1], [1, 1], None, "cost_sums"),
     ],
 )
 def test_bad_sums_are_refused(counts, rewards, costs, name):
     with pytest.raises(ValueError, match=f"^{name}: "):
         bf.Posterior.from_sums(bf.Problem(np.eye(2), [1.0]), counts, rewards, costs)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        ({"draws": 0}, "draws"),
-        ({"draws": 1.5}, "draws"),
-        ({"draws": 5, "chains": 0}, "chains"),
-        ({"draws": 5, "seed": "x"}, "seed"),
-        ({"draws": 5, "seed": -1}, "seed"),
-    ],
-)
-def test_bad_requests_for_draws_are_refused(arguments, name):
-    with pytest.raises((TypeError, ValueError), match=f"^{name}: "):
-        bf.Posterior(bf.Problem(np.eye(2))).sample(**arguments)
-
-
-def test_a_posterior_needs_a_problem():
-    with pytest.raises((TypeError, ValueError), match=r"^problem: "):
-        bf.Posterior(np.eye(2))
 
 
 def test_sums_that_carry_names_are_put_in_the_order_of_arms_and_constraints():

@@ -49,17 +49,7 @@ def write(folder, name, text):
 
 def problems():
     awkward = [
-        "",
-        " a ",
-        "'",
-        "'7",
-        "7",
-        "-0",
-        "a,b",
-        'say "x"',
-        "two\nlines",
-        "cr\rx",
-        "é日本🎬",
+        *("", " a ", "'", "'7", "7", "-0", "a,b", 'say "x"', "two\nlines", "cr\rx", "é日本🎬"),
         "kind",
     ]
     yield "plain", bf.Problem([[1, 0], [0, 1]])
@@ -96,7 +86,7 @@ def instances():
 @each_format
 @pytest.mark.parametrize("problem", [pytest.param(p, id=name) for name, p in problems()])
 def test_problem_round_trip(tmp_path, problem, extension):
-    path = tmp_path / f"problem.{extension}"
+    path = tmp_path / f"PROBLEM.{extension.upper()}"
     bf.save(problem, path)
     same(bf.load(path), problem)
 
@@ -156,14 +146,6 @@ def test_any_problem_round_trip(tmp_path, extension, problem):
 
 
 # --- what is written ---
-
-
-def test_toml_is_pleasant_to_read(tmp_path):
-    problem = bf.Problem({"low": [1, 0.2], "high": [1, 0.9]}, {"toxicity": 0.3})
-    bf.save(problem, tmp_path / "drug.toml")
-    text = (tmp_path / "drug.toml").read_text()
-    assert "[arms]\nlow = [1.0, 0.2]\nhigh = [1.0, 0.9]\n" in text
-    assert "[thresholds]\ntoxicity = 0.3\n" in text
 
 
 def test_toml_is_toml_whatever_the_names(tmp_path):
@@ -284,16 +266,11 @@ def test_wrong_paths(tmp_path):
             call(tmp_path / "folder.toml")
         with pytest.raises(ValueError, match=r"expected the extension .*, got '\.pkl'"):
             call(tmp_path / "p.pkl")
-        with pytest.raises(ValueError, match=r"^path: expected the path of a file, got 3$"):
+        with pytest.raises(TypeError, match=r"^path: expected the path of a file, got 3$"):
             call(3)
     with pytest.raises(ValueError, match=r"^thing: expected a Problem or an Instance, got list$"):
         bf.save([[1.0]], tmp_path / "p.toml")
     assert [path.name for path in tmp_path.iterdir()] == ["folder.toml"]
-
-
-def test_extension_in_capitals(tmp_path):
-    bf.save(bf.Problem([[1.0]]), tmp_path / "P.TOML")
-    assert bf.load(tmp_path / "P.TOML") == bf.Problem([[1.0]])
 
 
 @settings(max_examples=200, suppress_health_check=UNIMPORTANT)

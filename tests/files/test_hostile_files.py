@@ -62,65 +62,44 @@ PROBLEMS = [
     ("toml", "a" + ".a" * 2000 + " = 1", "unknown key 'a'"),
     ("toml", "arms = [[1" + "0" * LONG + "]]", "digits"),
     ("toml", "arms = [[1e400]]", "arms: expected finite numbers, got inf"),
-    ("toml", "arms = [[1979-05-27T07:32:00Z]]", "arms: expected numbers"),
     ("toml", "arms = [[1]]\narms = [[2]]", "overwrite"),
-    ("toml", "arms = [[1]]\nthresholds = -inf", "thresholds: -inf"),
     ("toml", "arms = [[1]]\ncost_noise = {a = 1}", "cost_noise: "),
     ("toml", b"arms = [[1]] # \xff", "expected text in UTF-8"),
-    ("toml", b"\x00" * 100, ""),
     ("json", "[" * DEEP, "nested too deeply"),
     ("json", '{"arms": [[1' + "0" * LONG + "]]}", "digits"),
     ("json", '{"arms": [[1' + "0" * 400 + "]]}", "arms: "),
-    ("json", '{"arms": [[1e400]]}', "arms: expected finite numbers, got inf"),
     ("json", '{"arms": {"a": [1], "b": {"c": 1}}}', "arms: "),
     ("json", '{"arms": [{"name": [], "vector": [1]}]}', "arms: expected a text"),
     ("json", '{"arms": [{"name": "a\\u0000", "vector": [1]}]}', "arms: names must not contain"),
     ("json", '{"arms": [{"name": "\\ud800", "vector": [1]}]}', "surrogates not allowed"),
-    ("json", '{"arms": [[1]], "candidates": []}', "candidates: "),
     (
         "json",
-        '{"arms": [[1, 0]], "candidates": [[0, 1]]}',
-        "candidates: '0' = [0. 1.] lies outside",
+        json.dumps({"arms": np.eye(100)[:-1].tolist(), "candidates": np.eye(100)[-1:].tolist()}),
+        "lies outside",
     ),
-    ("json", '{"arms": [[1]], "features": [[1]]}', "features: "),
     ("json", '{"arms": [[1]], "theta_reward": [1], "theta_cost": {"a": [1]}}', "theta_cost: "),
-    ("json", '{"arms": [[1]], "parameter_radius": {"a": 1}}', "parameter_radius: "),
     ("json", '{"arms": [[1]], "__class__": "os.system"}', "unknown key '__class__'"),
     ("json", '{"arms": [[1]]} trailing', "Extra data"),
     ("csv", "kind,x\narm," + "1" * 200_000, "field larger than field limit"),
-    ("csv", "kind,x\narm,1e400", "arms: expected finite numbers, got inf"),
-    ("csv", "kind,x\narm,\0", "row 2, column 'x'"),
     ("csv", "kind,name,x\narm,a\0,1", "arms: names must not contain"),
     ("csv", b"kind,x\narm,\xff", "expected text in UTF-8"),
-    ("csv", "kind\narm", "arms: "),
     ("csv", "\n\n", "row 1: no column 'kind'"),
-    ("csv", "kind,x\narm,1\narm,0x10", "row 3, column 'x'"),
-    ("csv", "kind,x\narm,=1+1", "row 2, column 'x'"),
-    ("toml", "arms = [[1]]\n[arms]\na = [1]", ""),
     ("toml", "arms = {a = [1]}\narms.b = [2]", ""),
-    ("toml", "arms = [[1]]\rreward_noise = 1", ""),
     ("toml", "arms = [[1]]".encode("utf-16"), "expected text in UTF-8"),
     ("toml", "arms = [[1]]\nfeatures = 2020-01-01", "features: "),
     ("json", '{"arms": [[1]],}', ""),
-    ("json", '{"arms": [[1_0]]}', ""),
     ("json", '{"arms": [{"name": 1, "vector": [1]}, {"name": "1", "vector": [2]}]}', "arms: "),
     ("csv", 'kind,x\narm,"1"2\n', "not a CSV table"),
     ("csv", "Kind,x\narm,1\n", "did you mean it by 'Kind'?"),
-    ("csv", "kind,x\nARM,1\n", "unknown kind 'ARM'"),
-    ("csv", "sep=,\nkind,x\narm,1\n", "row 1: "),
-    ("csv", "kind,x\narm,1\x1a\n", "row 2, column 'x'"),
     ("csv", "kind,name,x\narm,é,1\n".encode("latin-1"), "expected text in UTF-8"),
     ("csv", "kind," + ",".join(f"x{i}" for i in range(1000)) + "\narm", "row 2, column 'x0'"),
     # what a person may well write
     ("toml", "", "arms: missing"),
     ("csv", "", "the file is empty"),
-    ("json", "[[1]]", "expected a table of arms"),
     ("json", '{"arms": [[1]], "cost_nois": 1}', "did you mean 'cost_noise'"),
-    ("json", '{"arms": [[1]], "zzz": 1}', "expected one of arms"),
     ("json", '{"arms": {"a": [1], "a": [2]}}', "a: the key occurs more than once"),
     ("json", '{"arms": [[1]], "thresholds": [Infinity]}', "Infinity is not JSON"),
     ("json", '{"arms": [["1"]]}', "arms: expected numbers"),
-    ("toml", "arms = [[1], [1, 2]]", "arms: expected numbers"),
     ("toml", 'arms = [[1]]\nfeatures = ["a", "b"]', "features: expected 1 names, got 2"),
     ("json", '{"arms": [[1]], "features": "a"}', "features: expected a list of names"),
     ("toml", "arms = [[1]]\ntheta_cost = [[1]]", "theta_cost: given without theta_reward"),
@@ -144,9 +123,7 @@ PROBLEMS = [
     ("csv", "kind,value,x\narm,,1\nreward_noise,1,\nreward_noise,2,", "row 4: reward_noise occurs"),
     ("csv", "kind,name,value,x\narm,,,1\nreward_noise,a,1,", "row 3: reward_noise takes no name"),
     ("csv", "kind,name,x\narm,a,1\narm,,2", "row 3: name every arm or none"),
-    ("csv", "kind,name,x\narm,a,1\narm,a,2", "row 3: the name 'a' occurs more than once"),
     ("csv", "kind,name,value,x\narm,,,1\nthreshold,a,1,\ncost_noise,b,1,", "cost_noise: unknown"),
-    ("csv", 'kind,x\narm,"1', "not a CSV table"),
 ]
 
 
@@ -156,50 +133,35 @@ def test_problem_files(extension, content, message):
     refused(lambda: bf.load(path), path, message)
 
 
-def test_a_long_candidate_outside_the_span_is_told_in_one_line():
-    arms = np.eye(100)
-    document = {"arms": arms[:-1].tolist(), "candidates": arms[-1:].tolist()}
-    path = write("p.json", json.dumps(document))
-    refused(lambda: bf.load(path), path, "lies outside")
-
-
 # --- specifications ---
 
 SPECIFICATION = 'instance = { name = "soare" }\nrules = ["Uniform"]\nhorizon = 10\nreplicates = 1\n'
 SPECIFICATIONS = [
     ("", "title = " + "[" * DEEP, "nested too deeply"),
-    ("", "title = " + "{a = " * 5000, "nested too deeply"),
     ("", "a" + ".a" * 2000 + " = 1", "unknown key 'a'"),
     ("", "seed = 1" + "0" * LONG, "digits"),
     ("", "seed = 2020-01-01", "seed: "),
-    ("", "checkpoints = [[1]]", "checkpoints: "),
     ("", "checkpoints = [1, [2]]", "checkpoints: "),
     ("", "checkpoints = [1180591620717411303424]", "checkpoints: "),
     ("", "horizon = 20", "overwrite"),
     ("", "checks = { checkpoints = [10], samplers = [[1]] }", "checks: samplers: unknown sampler"),
     ("", "checks = { checkpoints = [10], rule = ['Uniform'] }", "checks: "),
-    ("", "checks = { checkpoints = [10], draws = 1e3 }", "checks: draws: "),
     ("horizon = 10", "horizon = 1" + "0" * 30, "horizon: "),
-    ("horizon = 10", "horizon = -9223372036854775808", "horizon: "),
     ("replicates = 1", "replicates = 1" + "0" * 15, "replicates: "),
     ('rules = ["Uniform"]', "rules = [[]]", "rules: "),
-    ('rules = ["Uniform"]', "rules.a.kind = ['Uniform']", "rules.a: kind: "),
     ('rules = ["Uniform"]', "rules.a.kind = {b = 1}", "rules.a: kind: "),
     ('rules = ["Uniform"]', "rules.a.kind = '__import__'", "rules.a: kind: "),
     ('rules = ["Uniform"]', "rules.BLFAIPS.eta = 2020-01-01", "eta: "),
-    ('rules = ["Uniform"]', "rules.BLFAIPS.recommendation = {a = 1}", "recommendation: "),
     ('rules = ["Uniform"]', "rules.BLFAIPS.problem = 1", "rules.BLFAIPS: "),
     ('rules = ["Uniform"]', "rules.BLFAIPS.__class__ = 1", "rules.BLFAIPS: "),
     ('rules = ["Uniform"]', "rules.FixedAllocation.allocation = {a = 1}", "allocation: "),
     ('rules = ["Uniform"]', "rules.PEPS.horizon = 1" + "0" * 400, "horizon: "),
-    ('"soare"', '["soare"]', "instance: unknown built-in"),
     ('"soare"', '"__import__"', "instance: unknown built-in"),
     ('"soare"', '"soare", d = 1' + "0" * 30, "instance: d: "),
     ('"soare"', '"random_ball", d = 2, k = 3, seed = {a = 1}', "instance: seed: "),
     ('"soare"', '"random_ball", d = 2, k = 1' + "0" * 18 + ", seed = 1", "instance: k: "),
     ('"soare"', '"movielens", table = 3', "instance: table: "),
     ('name = "soare"', "arms = [[nan]], theta_reward = [1]", "instance: arms: "),
-    ('name = "soare"', "arms = " + "[" * 99 + "]" * 99, "instance: arms: "),
     ('name = "soare"', "arms = [[1], [2]], theta_reward = [[1]]", "instance: theta_reward: "),
 ]
 
@@ -227,13 +189,10 @@ def test_a_key_of_a_specification_with_a_value_of_no_use(key, value):
 
 @pytest.mark.parametrize("key", KEYS)
 def test_a_key_of_a_specification_given_twice(key):
+    assert specification.read(write("s.toml", SPECIFICATION)).horizon == 10  # the control
     lines = [f"{name} = {good}" for name, good in KEYS.items()]
     for again in (lines[list(KEYS).index(key)], f"{key}.a = 1", f"[{key}]", f"[[{key}]]"):
         refused(lambda: specification.read(write("s.toml", "\n".join([*lines, again]))), "s.toml")  # noqa: B023
-
-
-def test_the_specification_that_the_others_are_made_from_is_good():
-    assert specification.read(write("s.toml", SPECIFICATION)).horizon == 10
 
 
 # --- recorded pulls ---
@@ -241,15 +200,12 @@ def test_the_specification_that_the_others_are_made_from_is_good():
 PULLS = [
     ("", "column 'arm' is missing"),
     ("arm", "column 'reward' is missing"),
-    ("arm;reward;dose\n0;1;2", "column 'arm' is missing"),
     ("arm,reward,dose\n0,1", "line 2: expected 3 cells, got 2"),
     ("arm,reward,dose\nmiddle,1,2", "line 2: arm: unknown arm 'middle'"),
-    ("arm,reward,dose\n2,1,2", "line 2: arm: 2 is out of range"),
     ("arm,reward,dose\n" + "9" * LONG + ",1,2", "line 2: "),
     ("arm,reward,dose\n0," + "1" * 200_000 + ",2", "line 2: "),
     ("arm,reward,dose\n0,1e400,2", "line 2, reward: expected a finite number"),
     ("arm,reward,dose\n0,1e81,2", "line 2, reward: expected at most"),
-    ("arm,reward,dose\n0,1_0,2", "line 2, reward: expected a finite number"),
     ("arm,reward,dose\n0,x,2", "line 2, reward: expected a finite number"),
     ("arm,reward,dose\n0,1,2\0", "line 2, dose: expected a finite number"),
     ('arm,reward,dose\n"0,1,2', "line 2: "),
@@ -268,21 +224,16 @@ def test_pulls_as_csv(content, message):
 ONE = {"arm": ("pull", [0]), "reward": ("pull", [1.0]), "cost": ("pull", [1.0])}
 NETCDF = [
     ({"arm": None}, {}, "no variable 'arm'"),
-    ({"cost": None}, {}, "no variable 'cost'"),
     ({"cost": None}, {"constraint": ["dose"]}, "no variable 'cost'"),
     ({"arm": ("pull", [0.0])}, {}, "arms: "),
     ({"arm": ("pull", [-1])}, {}, "arms: "),
-    ({"arm": ("pull", [2**62])}, {}, "arms: "),
     ({"arm": ("pull", ["middle"])}, {}, "unknown arm 'middle'"),
     ({"arm": (("pull", "also"), [["low"]])}, {}, "unknown arm"),
-    ({"arm": ((), 0)}, {}, "arms: "),
     ({"reward": ("pull", [np.inf])}, {}, "rewards: "),
     ({"reward": ("pull", np.array(["2020-01-01"], "M8[ns]"))}, {}, "rewards: expected numbers"),
-    ({"reward": ("other", [1.0, 2.0])}, {}, "rewards: "),
     ({"arm": ("pull", np.array([2**63], "u8"))}, {}, "arms: "),
     ({"reward": ("other", [1.0, 2.0])}, {}, "rewards: "),
     ({"reward": ("pull", [1.0], {"units": "days since 2000-01-01"})}, {}, "rewards: "),
-    ({"cost": (("pull", "also"), [[1.0, 2.0]])}, {}, "costs: "),
     ({"cost": (("pull", "constraint"), [[1.0, 2.0]])}, {"constraint": ["dose", "dose"]}, "constr"),
     ({"cost": (("pull", "constraint"), [[1.0]])}, {"constraint": ["price"]}, "constraints: "),
     ({}, {"constraint": ["dose"]}, "constraint"),
@@ -295,11 +246,6 @@ def test_pulls_as_netcdf(change, coords, message):
     content = {name: value for name, value in (ONE | change).items() if value is not None}
     xr.Dataset(content, coords).to_netcdf("pulls.nc", engine="h5netcdf")
     refused(lambda: bf.History.load("pulls.nc", DRUG), "pulls.nc", message)
-
-
-def test_the_netcdf_file_that_the_others_are_made_from_is_good():
-    xr.Dataset(ONE).to_netcdf("pulls.nc", engine="h5netcdf")
-    assert len(bf.History.load("pulls.nc", DRUG)) == 1
 
 
 def test_a_netcdf_file_with_constraints_for_a_problem_without():
@@ -393,26 +339,21 @@ def signed(text, lines):
 
 FORGED = [
     '{"event": "tell"',
-    "{nonsense",
     '[{"n": 4',
     '{"n": "4", "event": "ask", "arms": [0]',
-    '{"n": null, "event": "ask", "arms": [0]',
     '{"n": 5, "event": "ask", "arms": [0]',
-    '{"n": 1e999, "event": "ask", "arms": [0]',
     '{"n": 4, "x": ' + "[" * DEEP + "]" * DEEP,
     '{"n": 4, "event": "launch", "arms": [0]',
     '{"n": 4, "event": ["ask"], "arms": [0]',
     '{"n": 4, "event": "ask", "arms": []',
     '{"n": 4, "event": "ask", "arms": [2]',
     '{"n": 4, "event": "ask", "arms": [-1]',
-    '{"n": 4, "event": "ask", "arms": [0.0]',
     '{"n": 4, "event": "ask", "arms": [true]',
     '{"n": 4, "event": "tell", "arms": [0], "rewards": [1.0], "costs": [[]]',
     '{"n": 4, "event": "tell", "arms": [0], "rewards": ["1"], "costs": [[1.0]]',
     '{"n": 4, "event": "tell", "arms": [0], "rewards": [NaN], "costs": [[1.0]]',
     '{"n": 4, "event": "tell", "arms": [0], "rewards": [1e400], "costs": [[1.0]]',
     '{"n": 4, "event": "undo", "of": 1',
-    '{"n": 4, "event": "undo", "of": 4',
     '{"n": 4, "event": "undo", "of": true',
     '{"n": 4, "event": "new"',
 ]
@@ -480,20 +421,15 @@ FORGED_RULES = [
     (["rule"], "Oracle"),
     (["settings"], {"problem": 1}),
     (["settings", "eta"], {}),
-    (["settings", "eta"], "nan"),
     (["recommendation"], None),
-    (["problem", "arms"], {}),
     (["problem", "arms"], {"a": [1e200, 0]}),
     (["problem", "extra"], 1),
     (["generators", 0], 3),
     (["generators", 0, "state", "state"], 2**200),
-    (["generators", 0, "has_uint32"], "x"),
     (["generators", 0, "bit_generator"], "MT19937"),
     (["state", "counts"], [[1], [1]]),
-    (["state", "counts"], [2**62, 2**62]),
     (["state", "pulls"], [10**18, 10**18]),
     (["state", "sums"], [[1e300, 0], [0, 0]]),
-    (["state", "sums"], [["x", 0], [0, 0]]),
     (["state", "weights"], [1e-5, 0.5]),
     (["state", "clock", 1], -5),
 ]

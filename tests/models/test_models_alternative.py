@@ -28,6 +28,13 @@ def posterior_of(this, seed=4, arms=(0, 1, 2, 2)):
     return history(this, "linear_gaussian", np.array(arms), seed).posterior()
 
 
+def gaussian_parts(this, candidate=1):
+    """A posterior, its model, the alternative set of a candidate, and the exact reference."""
+    posterior = posterior_of(this)
+    reference = models.Reference.from_posterior(posterior)
+    return posterior, models.linear_gaussian(posterior), bf.Alternative(this, candidate), reference
+
+
 def stacked(point):
     rows = [np.atleast_2d(point["theta_reward"])]
     return np.vstack([*rows, point["theta_cost"]] if "theta_cost" in point else rows)
@@ -72,24 +79,21 @@ def test_the_hard_potential_is_the_alternative_set(this, whiten):
                 assert np.array_equal(values > -np.inf, events[:, event])
 
 
-def test_a_tie_and_a_cost_on_the_threshold_count_as_in_contains():
-    this = bf.Problem([[1.0, 0.0], [0.0, 1.0]], thresholds=0.5)
-    alternative = bf.Alternative(this, 0)
-    model = models.alternative(models.linear_gaussian(bf.Posterior(this)), alternative)
-    function = compiled(model)
-    for cost, inside in [([0.5, 0.5], True), ([0.5, 0.6], False), ([0.6, 0.6], True)]:
-        point = {"theta_reward": np.ones(2), "theta_cost": np.array([cost])}
-        assert bool(alternative.contains(point["theta_reward"], point["theta_cost"])) is inside
-        assert bool(np.isfinite(function(point))) is inside
-
-
-def test_a_threshold_that_never_binds_leaves_only_the_rivals():
-    this = bf.Problem([[1.0, 0.0], [0.0, 1.0]], thresholds=np.inf)
+@pytest.mark.parametrize(
+    ("threshold", "rows"),
+    [
+        (0.5, [([1, 1], [0.5, 0.5], 1), ([1, 1], [0.5, 0.6], 0), ([1, 1], [0.6, 0.6], 1)]),
+        (np.inf, [([0, 1], [1e6, 1e6], 1), ([1, 0], [1e6, 1e6], 0)]),  # it never binds
+    ],
+)
+def test_ties_costs_on_the_threshold_and_infinite_ones_count_as_in_contains(threshold, rows):
+    this = bf.Problem([[1.0, 0.0], [0.0, 1.0]], thresholds=threshold)
     alternative = bf.Alternative(this, 0)
     function = compiled(models.alternative(models.linear_gaussian(bf.Posterior(this)), alternative))
-    cost = np.array([[1e6, 1e6]])
-    assert np.isfinite(function({"theta_reward": np.array([0.0, 1.0]), "theta_cost": cost}))
-    assert np.isneginf(function({"theta_reward": np.array([1.0, 0.0]), "theta_cost": cost}))
+    for reward, cost, inside in rows:
+        point = {"theta_reward": np.array(reward, float), "theta_cost": np.array([cost])}
+        assert alternative.contains(point["theta_reward"], point["theta_cost"]) == inside
+        assert np.isfinite(function(point)) == inside
 
 
 # --- margins, smooth and graded ---
@@ -110,10 +114,7 @@ def margins(alternative, posterior, theta):
 
 @pytest.mark.parametrize("constraints", [0, 2])
 def test_the_smooth_potential_is_its_formula(constraints):
-    this = problem(constraints)
-    posterior, alternative = posterior_of(this), bf.Alternative(this, 1)
-    base = models.linear_gaussian(posterior)
-    reference = models.Reference.from_posterior(posterior)
+    posterior, base, alternative, reference = gaussian_parts(problem(constraints))
     model = models.alternative(base, alternative, "smooth", softness=0.5, reference=reference)
     smooth, some = evaluated(model, "smooth"), points(model, 10, seed=6)
     for softness in (0.5, 0.05):
@@ -136,10 +137,7 @@ def test_the_smooth_potential_is_its_formula(constraints):
 
 
 def test_the_smooth_potential_has_a_gradient_everywhere_and_becomes_the_hard_one():
-    this = problem()
-    posterior, alternative = posterior_of(this), bf.Alternative(this, 1)
-    base = models.linear_gaussian(posterior)
-    reference = models.Reference.from_posterior(posterior)
+    _, base, alternative, reference = gaussian_parts(problem())
     model = models.alternative(base, alternative, "smooth", softness=1e-4, reference=reference)
     smooth, slope = evaluated(model, "smooth"), model.compile_dlogp(mode=INTERPRETED)
     inside_seen = set()
@@ -197,10 +195,7 @@ def distance(alternative, posterior, theta, events):
 
 
 def test_the_graded_potential_is_a_distance():
-    this = problem()
-    posterior, alternative = posterior_of(this), bf.Alternative(this, 1)
-    base = models.linear_gaussian(posterior)
-    reference = models.Reference.from_posterior(posterior)
+    posterior, base, alternative, reference = gaussian_parts(problem())
     model = models.alternative(
         base, alternative, "graded", whiten=False, sharpness=3.0, reference=reference
     )
@@ -444,12 +439,10 @@ def test_one_compilation_serves_every_candidate_event_reference_and_checkpoint(m
 
 
 def test_the_model_that_was_given_is_left_as_it_is():
-    this = problem()
-    base = models.linear_gaussian(posterior_of(this))
+    _, base, alternative, reference = gaussian_parts(problem())
     before = sorted(base.named_vars)
-    reference = models.Reference.from_posterior(posterior_of(this))
     for form in ("hard", "smooth", "graded"):
-        models.alternative(base, bf.Alternative(this, 1), form, reference=reference)
+        models.alternative(base, alternative, form, reference=reference)
     assert sorted(base.named_vars) == before
     assert {rv.name for rv in base.free_RVs} == {"theta_reward", "theta_cost"}
 
@@ -458,10 +451,8 @@ def test_the_model_that_was_given_is_left_as_it_is():
 
 
 def test_what_does_not_fit_is_refused():
-    this = problem()
-    base = models.linear_gaussian(posterior_of(this))
-    alternative = bf.Alternative(this, 1)
-    given = {"reference": models.Reference.from_posterior(posterior_of(this))}
+    _, base, alternative, reference = gaussian_parts(problem())
+    given = {"reference": reference}
     one_event = models.alternative(base, alternative, "component", event=0, **given)
     hard = models.alternative(base, alternative)
     other = models.Reference.from_posterior(posterior_of(problem(0)))

@@ -29,7 +29,7 @@ REVEALED = {
     5: '"bayes_feasible.problem.Problem"',
     6: "bayes_feasible.rate.rate.Rate",
     7: '"int | None"',
-    8: '"bayes_feasible.alternative.union.LogProbability"',
+    8: '"bayes_feasible.alternative.probability.LogProbability"',
     9: '"bayes_feasible.recommendation.Recommendation"',
     10: "bayes_feasible.posterior.Posterior",
     11: '"types.ModuleType"',

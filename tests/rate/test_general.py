@@ -91,9 +91,7 @@ def random_instance(seed):
         else:
             thresholds.append(float(outcomes[1 + j].mean(np.array(room))))
     problem = bf.Problem(arms, thresholds, reward=outcomes[0], costs=outcomes[1:])
-    noise = {
-        "reward_noise": None if outcomes[0].kind != "gaussian" or outcomes[0].noise else 0.7,
-    }
+    noise = {"reward_noise": None if outcomes[0].kind != "gaussian" or outcomes[0].noise else 0.7}
     return bf.Instance(problem, theta[0], theta[1:], **noise)
 
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from bayes_feasible.rules.base import Rule as Rule
     from bayes_feasible.rules.best_response import BestResponse as BestResponse
     from bayes_feasible.rules.blfaips import BLFAIPS as BLFAIPS
+    from bayes_feasible.rules.descent import Descent as Descent
     from bayes_feasible.rules.peps import PEPS as PEPS
     from bayes_feasible.rules.plug_in import PlugIn as PlugIn
     from bayes_feasible.rules.thompson import LinearThompson as LinearThompson

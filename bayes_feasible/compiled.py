@@ -13,6 +13,7 @@ from typing import Any
 DOOR: dict[str, Any] = {"cache": True, "error_model": "numpy"}
 INNER: dict[str, Any] = {**DOOR, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 BORROWER: dict[str, Any] = {**INNER, "_nrt": False}
+COUNTING: dict[str, Any] = {**INNER, "_nrt": True}  # even where a borrower calls it
 BORROWING_DOOR: dict[str, Any] = {**DOOR, "_nrt": False}
 
 PATIENCE = 2.0  # seconds of silence before a person is told what takes so long

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from bayes_feasible.rules.base import Rule
 
 HOMES = {  # of each rule: the file it is in. This line is what makes a rule known everywhere
+    "Descent": "descent",
     "BLFAIPS": "blfaips",
     "PEPS": "peps",
     "LinearThompson": "thompson",

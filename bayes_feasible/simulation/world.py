@@ -10,7 +10,7 @@ from bayes_feasible import _check
 from bayes_feasible._at_once import interpreted
 from bayes_feasible._check import Array
 from bayes_feasible._interrupt import undisturbed
-from bayes_feasible.compiled import BORROWER
+from bayes_feasible.compiled import BORROWER, COUNTING
 from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.rules.base import Rule, announce_first
@@ -47,13 +47,19 @@ def world_of(instance: Instance) -> World:
     )
 
 
+@njit(**COUNTING)
+def draw_count(mean, rng):
+    """A Poisson count. Numba's own generator makes lists, which no borrower can."""
+    return float(rng.poisson(mean))
+
+
 @njit(**BORROWER, forceinline=True)
 def draw_outcome(kind, mean, noise, rng):
     """What one pull shows of one outcome."""
     if kind == BERNOULLI:
         return 1.0 if rng.random() < mean else 0.0
     if kind == POISSON:
-        return float(rng.poisson(mean))
+        return draw_count(mean, rng)
     return mean + noise * rng.standard_normal()
 
 

@@ -70,9 +70,10 @@ def steepness(bound, freedom):
 
 @njit(**BORROWER, forceinline=True)
 def whiten_arms(geo, state, work, b):
-    """`L^-1 x` of every arm into the columns of `work.halves`, `x V^-1 x` into `work.told`.
+    """`L^-1 x` of every arm into the columns of `work.halves`, what a pull tells into `work.told`.
 
-    All arms at once, row by row, which the compiler turns into vector instructions.
+    That is `i / (1 + i x V^-1 x)`. All arms at once, row by row, which the compiler turns into
+    vector instructions.
     """
     arms, rank = geo.arms.shape
     base, lower, halves, told = geo.place[b] * rank, state.lower, work.halves, work.told
@@ -89,6 +90,8 @@ def whiten_arms(geo, state, work, b):
         for arm in range(arms):
             halves[i, arm] *= factor
             told[arm] += halves[i, arm] * halves[i, arm]
+    for arm in range(arms):
+        told[arm] = state.info[b, arm] / (1.0 + state.info[b, arm] * told[arm])
 
 
 @njit(**BORROWER, forceinline=True)
@@ -144,10 +147,7 @@ def descend(geo, state, work, leader):
     b = 0
     while b < geo.noise.size:
         stop = stop_of(geo, b)
-        whiten_arms(geo, state, work, b)
-        for arm in range(len(geo.arms)):  # Gaussian blocks of one place have the same info
-            info = state.info[b, arm]
-            work.told[arm] = info / (1.0 + info * work.told[arm])
+        whiten_arms(geo, state, work, b)  # Gaussian blocks of one place have the same info
         for block in range(b, stop):
             for event in range(len(work.bounds)):
                 least = work.bounds[event, block]

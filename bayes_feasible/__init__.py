@@ -52,10 +52,20 @@ if TYPE_CHECKING:
     from bayes_feasible.rules.base import Rule as Rule
     from bayes_feasible.rules.best_response import BestResponse as BestResponse
     from bayes_feasible.rules.blfaips import BLFAIPS as BLFAIPS
+    from bayes_feasible.rules.descent import Descent as Descent
+    from bayes_feasible.rules.fws import FWS as FWS
+    from bayes_feasible.rules.gse import GSE as GSE
+    from bayes_feasible.rules.lin_gap_e import LinGapE as LinGapE
+    from bayes_feasible.rules.mdapt import MDAPT as MDAPT
+    from bayes_feasible.rules.ocba import OCBA as OCBA
+    from bayes_feasible.rules.od_linbai import ODLinBAI as ODLinBAI
     from bayes_feasible.rules.peps import PEPS as PEPS
     from bayes_feasible.rules.plug_in import PlugIn as PlugIn
+    from bayes_feasible.rules.sequential_halving import SequentialHalving as SequentialHalving
+    from bayes_feasible.rules.successive_rejects import SuccessiveRejects as SuccessiveRejects
     from bayes_feasible.rules.thompson import LinearThompson as LinearThompson
     from bayes_feasible.rules.top_two import TopTwo as TopTwo
+    from bayes_feasible.rules.top_two_tci import TopTwoTCI as TopTwoTCI
     from bayes_feasible.simulation.simulate import simulate as simulate
     from bayes_feasible.trial.status import Status as Status
     from bayes_feasible.trial.trial import Trial as Trial

@@ -16,6 +16,7 @@ import bayes_feasible as bf
 
 # One of each kind of rule that learns, or does not, from a problem alone.
 RULES = {
+    "Descent": bf.Descent,
     "BLFAIPS": bf.BLFAIPS,
     "BLFAIPS, true posterior": partial(bf.BLFAIPS, eta=1.0),
     "LinearThompson": bf.LinearThompson,

@@ -28,6 +28,7 @@ HORIZON = 2000
 SEEDS = 3
 MOST_SECONDS = 10.0  # for a run in plain NumPy
 RULES: dict[str, Callable[..., Rule]] = {
+    "Descent": bf.Descent,
     "BLFAIPS": BLFAIPS,
     "BLFAIPS, eta = 1": partial(BLFAIPS, eta=1.0),
     "LinearThompson": bf.LinearThompson,

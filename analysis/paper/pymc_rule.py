@@ -82,7 +82,7 @@ class SampledBLFAIPS(BLFAIPS):
         self.learner = AdaHedge(len(self.problem.arms))
         self.point: Point | None = None
 
-    def ask(self, n: int | None = None) -> int:
+    def ask(self, n: int | None = None, allowed: Any = None) -> int:
         """The arm to pull next."""
         self._state.clock[0] += 1
         explore = float(self._state.clock[0]) ** -self.exploration

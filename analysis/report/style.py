@@ -19,6 +19,7 @@ VARIANT_MARKERS = ("*", "p", "d")  # one for each line but the first
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 FAMILIES = {
     "Oracle": "#000000",
+    "Descent": "#332288",
     "BLFAIPS": "#0072B2",
     "BestResponse": "#009E73",
     "PlugIn": "#56B4E9",
@@ -28,7 +29,7 @@ FAMILIES = {
     "Uniform": "#7F7F7F",
     "PEPS": "#8C6D00",
 }
-OTHERS = ("#332288", "#882255", "#117733", "#44AA99", "#AA4499", "#661100")  # Tol's muted ones
+OTHERS = ("#882255", "#117733", "#44AA99", "#AA4499", "#661100")  # Tol's muted ones
 SIZE = (4.9, 4.1)  # inches: the letters are still readable on a telephone
 SHOWN_ARMS = 12
 LONGEST = 20  # letters of a name

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from bayes_feasible.posterior import Posterior
 
 TARGETS = ("a", "b", "c")
-RULES = ("BLFAIPS", "BestResponse", "GOptimal", "LinearThompson", "Oracle", "PEPS", "PlugIn",
-         "TopTwo", "Uniform")  # fmt: skip
+RULES = ("BLFAIPS", "BestResponse", "Descent", "GOptimal", "LinearThompson", "Oracle", "PEPS",
+         "PlugIn", "TopTwo", "Uniform")  # fmt: skip
 SAMPLERS = ("exact", "exact_step", "nutpie_component", "nuts_component", "smc_events", "smc_graded",
             "smc_hard", "slice", "demetropolis", "nutpie_smooth", "nuts_smooth", "nutpie_hard",
             "nuts_hard")  # fmt: skip

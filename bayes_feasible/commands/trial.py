@@ -107,9 +107,9 @@ def _declare_new(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rule",
-        default="BestResponse",
+        default="Descent",
         metavar="NAME",
-        help="what chooses the arms: BLFAIPS, PlugIn, TopTwo, Uniform, ... (BestResponse)",
+        help="what chooses the arms: BLFAIPS, PlugIn, TopTwo, Uniform, ... (Descent)",
     )
     parser.add_argument(
         "--set",

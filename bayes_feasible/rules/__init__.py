@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from bayes_feasible.rules.base import Rule
 
 HOMES = {  # of each rule: the file it is in. This line is what makes a rule known everywhere
+    "Descent": "descent",
     "BLFAIPS": "blfaips",
     "PEPS": "peps",
     "LinearThompson": "thompson",
@@ -18,6 +19,15 @@ HOMES = {  # of each rule: the file it is in. This line is what makes a rule kno
     "Oracle": "allocation",
     "BestResponse": "best_response",
     "PlugIn": "plug_in",
+    "SuccessiveRejects": "successive_rejects",
+    "SequentialHalving": "sequential_halving",
+    "ODLinBAI": "od_linbai",
+    "GSE": "gse",
+    "OCBA": "ocba",
+    "TopTwoTCI": "top_two_tci",
+    "FWS": "fws",
+    "MDAPT": "mdapt",
+    "LinGapE": "lin_gap_e",
 }
 
 

@@ -13,7 +13,7 @@ from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
 from bayes_feasible.rate.rate import optimal_rate
 from bayes_feasible.rules.base import Rule
-from bayes_feasible.rules.engine import pick
+from bayes_feasible.rules.engine import pick_arm
 from bayes_feasible.simulation.world import pull
 
 
@@ -27,7 +27,7 @@ class Options(NamedTuple):
 def choose(options, memory, geo, state, work, rng):
     """An arm drawn from the allocation."""
     state.clock[0] += 1
-    return pick(options.allocation, 1.0, rng)
+    return pick_arm(options.allocation, work.allowed, rng)
 
 
 @njit(**DOOR)

@@ -112,8 +112,17 @@ class Rule(ABC):
     def _plan(self) -> None:  # noqa: B027 (most rules need none)
         """Solve for the allocation to follow, if that is due before the next round."""
 
-    def ask(self, n: int | None = None) -> Any:
+    def ask(self, n: int | None = None, allowed: Any = None) -> Any:
         """The arm to pull next; or an array of `n` arms to pull before the next `tell`.
+
+        Parameters
+        ----------
+        n : int, optional
+        allowed : indices or names of arms, optional
+            Only these may be asked for now. A rule that draws arms from shares draws from those of
+            the allowed arms, in proportion; a rule that tracks shares asks for the allowed arm that
+            lags most, and what the others are owed stays; a rule that wants a candidate asks for
+            what tells most of it; one that maximises, maximises over these.
 
         Examples
         --------
@@ -121,10 +130,29 @@ class Rule(ABC):
         >>> rule = bf.BestResponse(bf.instances.end_of_optimism().problem, seed=0)
         >>> rule.ask(5)
         array([3, 2, 0, 3, 3])
+        >>> rule.ask(3, allowed=[1, 2])
+        array([2, 1, 2])
         """
-        if n is None:
-            return self._next()
-        return np.array([self._next() for _ in range(_check.count("n", n))])
+        number = 1 if n is None else _check.count("n", n)
+        self._allow(allowed)
+        try:
+            return self._next() if n is None else self._batch(number)
+        finally:
+            self._work.allowed[:] = 1
+
+    def _allow(self, allowed: Any) -> None:
+        """Keep to these arms until further notice."""
+        if allowed is None:
+            return
+        arms = _check.arms(self.problem, allowed, name="allowed")
+        if not arms.size:
+            raise ValueError("allowed: expected at least one arm, got none")
+        self._work.allowed[:] = 0
+        self._work.allowed[arms] = 1
+
+    def _batch(self, n: int) -> NDArray[np.int64]:
+        """So many arms, one after the other."""
+        return np.array([self._next() for _ in range(n)])
 
     def _next(self) -> int:
         self._plan()
@@ -224,7 +252,7 @@ class Rule(ABC):
         asked = []
         for step in steps:
             if isinstance(step, int):
-                asked.append(np.array([self._next() for _ in range(step)]))
+                asked.append(self._batch(step))
             else:
                 self._learn(stack_rows(self.problem, *step))
         return asked

@@ -52,7 +52,7 @@ def choose(options, memory, geo, state, work, rng):
     leader = leader_or_random(state.candidate_means, geo.limits, rng)
     bound_events(geo, state, work, leader, 1.0)
     event = nearest_event(work.bounds)
-    arm = track(memory.lag, memory.weights, geo.design, explore)
+    arm = track(memory.lag, memory.weights, geo.design, explore, work.allowed)
     if event != NOBODY:
         separate(geo, state, work, leader, event)
         for i in range(work.loss.size):

@@ -23,7 +23,7 @@ from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
 from bayes_feasible.rules.base import Rule, check_learner
 from bayes_feasible.rules.draws import draw_alternative
-from bayes_feasible.rules.engine import NOBODY, leader_or_random, pick
+from bayes_feasible.rules.engine import NOBODY, leader_or_random, pick_arm
 from bayes_feasible.rules.hedge import learn_loss, start_learner
 from bayes_feasible.rules.triangle import inner
 from bayes_feasible.simulation.world import pull
@@ -52,7 +52,8 @@ def play_game(scale, explore, rate, learner, geo, state, work, rng):
     """A draw from the alternative set against the max-learner's weights."""
     leader = leader_or_random(state.candidate_means, geo.limits, rng)
     event = draw_alternative(geo, state, work, rng, leader, scale)
-    arm = pick(geo.design if rng.random() < explore else learner.weights, 1.0, rng)
+    shares = geo.design if rng.random() < explore else learner.weights
+    arm = pick_arm(shares, work.allowed, rng)
     if event != NOBODY:
         drawn_loss(geo.arms, state.info, work.draw, work.loss)
         learn_loss(rate, learner, work.loss)

@@ -169,6 +169,23 @@ def bound_events(geo, state, work, leader, root):
             )
 
 
+@njit(**BORROWER)
+def bound_feasible(geo, state, work):
+    """The same where the answer is that no candidate is feasible: each may be after all."""
+    constraints, candidates = geo.limits.size, len(geo.candidates)
+    for event in range(len(work.bounds)):
+        z = event - constraints
+        work.bounds[event, 0] = np.inf if z < 0 else -np.inf  # no event is about the answer itself
+        for j in range(constraints):
+            work.bounds[event, 1 + j] = -np.inf
+            if z >= 0:
+                excess = state.candidate_means[1 + j, z] - geo.limits[j]
+                variance = state.variances[geo.place[1 + j] * candidates + z]
+                work.bounds[event, 1 + j] = bound(
+                    excess, state.noise[1 + j], variance, 1.0, state.freedom[1 + j]
+                )
+
+
 @njit(**BORROWER, forceinline=True)
 def weigh_events(bounds, log_probability):
     """Log-probabilities of the events; the largest is returned.

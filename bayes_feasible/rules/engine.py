@@ -95,6 +95,10 @@ class Work(NamedTuple):
     chance: Array  # (event,)
     spare: Array  # (4, rank): a vector, L^-1 of one, V^-1 of one, and V^-1 of the leader
     distance: Array  # (candidate,): variance of the difference to the leader
+    halves: Array  # (rank, arm): L^-1 of the arms, one in each column
+    told: Array  # (arm,): what a pull of each arm tells along it
+    along: Array  # (arm,): inner products with something
+    allowed: NDArray[np.int64]  # (arm,): 0 where it may not be asked for
 
 
 KINDS = {"gaussian": KNOWN, "bernoulli": BERNOULLI, "poisson": POISSON}
@@ -202,6 +206,10 @@ def scratch(geometry: Geometry) -> Work:
         np.zeros(blocks - 1 + candidates),
         np.zeros((4, rank)),
         np.zeros(candidates),
+        np.zeros((rank, arms)),
+        np.zeros(arms),
+        np.zeros(arms),
+        np.ones(arms, dtype=np.int64),
     )
 
 
@@ -389,6 +397,29 @@ def pick(shares, total, rng):
         if shares[i] > 0.0:
             last = i
             left -= shares[i]
+            if left < 0.0:
+                break
+    return last
+
+
+@njit(**BORROWER)
+def pick_arm(shares, allowed, rng):
+    """An allowed arm with probability proportional to its share; any of them if all have none."""
+    barred, total = 0, 0.0
+    for arm in range(shares.size):
+        if allowed[arm] == 1:
+            total += shares[arm]
+        else:
+            barred += 1
+    if barred == 0:
+        return pick(shares, 1.0, rng)
+    left, last = rng.random(), NOBODY
+    for arm in range(shares.size):
+        if allowed[arm] == 1:
+            share = shares[arm] / total if total > 0.0 else 1.0 / (shares.size - barred)
+            if share > 0.0 or last == NOBODY:
+                last = arm
+            left -= share
             if left < 0.0:
                 break
     return last

@@ -39,7 +39,7 @@ class Memory(NamedTuple):
 
 
 @njit(**BORROWER)
-def restart(options, memory, geo, state, work):
+def restart_if_due(options, memory, geo, state, work):
     """Forget the weights at rounds 1, 2, 4, ..., and the data too if the options say so."""
     rounds = state.clock[0] - 1
     if rounds > 0 and rounds & (rounds - 1) == 0:
@@ -60,7 +60,7 @@ def choose(options, memory, geo, state, work, rng):
     """The arm to pull next."""
     state.clock[0] += 1
     if options.restart > 0:
-        restart(options, memory, geo, state, work)
+        restart_if_due(options, memory, geo, state, work)
     explore = float(state.clock[0] - memory.restarted[0]) ** -options.exploration
     return play_game(options.scale, explore, options.rate, memory, geo, state, work, rng)
 

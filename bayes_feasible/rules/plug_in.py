@@ -44,7 +44,7 @@ def choose(options, memory, geo, state, work, rng):
     """Track the plan, which is made outside; see `PlugIn._plan`."""
     state.clock[0] += 1
     explore = float(state.clock[0]) ** -options.exploration
-    return track(memory.lag, memory.plan, geo.design, explore)
+    return track(memory.lag, memory.plan, geo.design, explore, work.allowed)
 
 
 @njit(**DOOR)

@@ -16,7 +16,7 @@ def pull_for(geo, state, work, candidate):
 
     Where the blocks have precisions of their own, each variance counts relative to what it is.
     """
-    if geo.shared == 1:
+    if geo.shared == 1 and work.allowed[candidate] == 1:
         return candidate
     spare, rank, apart = work.spare, geo.arms.shape[1], geo.place[geo.place.size - 1] > 0
     for arm in range(len(geo.arms)):
@@ -35,7 +35,7 @@ def pull_for(geo, state, work, candidate):
             told = state.info[b, arm] * scale
             left = 1.0 + state.info[b, arm] * inner(spare, HALF, spare, HALF)
             work.loss[arm] -= told * (along * along / left)
-    return lowest(work.loss)
+    return lowest(work.loss, work.allowed)
 
 
 @njit(**BORROWER)
@@ -107,22 +107,22 @@ def direct(geo, state, work, leader, event, b):
 
 
 @njit(**BORROWER)
-def lowest(values):
-    """The index of the smallest value."""
-    best = 0
+def lowest(values, allowed):
+    """The index of the smallest value, the first of several, among those that are allowed."""
+    best, least = NOBODY, np.inf
     for i in range(values.size):
-        if values[i] < values[best]:
-            best = i
+        if allowed[i] == 1 and (best == NOBODY or values[i] < least):
+            best, least = i, values[i]
     return best
 
 
 @njit(**BORROWER)
-def track(lag, shares, design, explore):
-    """The arm that lags most behind its cumulative share of shares mixed with exploration."""
-    best = 0
+def track(lag, shares, design, explore, allowed):
+    """The allowed arm that lags most behind its cumulative share, mixed with exploration."""
+    best = NOBODY
     for arm in range(shares.size):
         lag[arm] += (1.0 - explore) * shares[arm] + explore * design[arm]
-        if lag[arm] > lag[best]:
+        if allowed[arm] == 1 and (best == NOBODY or lag[arm] > lag[best]):
             best = arm
     lag[best] -= 1.0
     return best

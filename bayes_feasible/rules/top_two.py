@@ -17,7 +17,7 @@ from bayes_feasible.problem import Problem
 from bayes_feasible.rate.rate import optimal_rate
 from bayes_feasible.rules.base import Rule
 from bayes_feasible.rules.draws import draw_alternative, draw_posterior, drawn_best
-from bayes_feasible.rules.engine import NOBODY, leader_or_random, pick
+from bayes_feasible.rules.engine import NOBODY, leader_or_random, pick_arm
 from bayes_feasible.rules.selection import lowest, pull_for, separate
 from bayes_feasible.simulation.world import pull
 
@@ -40,7 +40,7 @@ def choose(options, memory, geo, state, work, rng):
         leader = leader_or_random(state.candidate_means, geo.limits, rng)
     if options.information == 1:
         if rng.random() < float(state.clock[0]) ** -options.exploration:
-            return pick(geo.design, 1.0, rng)
+            return pick_arm(geo.design, work.allowed, rng)
     elif rng.random() < options.beta:
         return pull_for(geo, state, work, leader)
     event = draw_alternative(geo, state, work, rng, leader, 1.0)
@@ -48,7 +48,7 @@ def choose(options, memory, geo, state, work, rng):
         return pull_for(geo, state, work, leader)
     if options.information == 1:
         separate(geo, state, work, leader, event)
-        return lowest(work.loss)
+        return lowest(work.loss, work.allowed)
     challenger = drawn_best(geo, state, work.draw)
     if challenger == NOBODY:
         challenger = int(rng.random() * len(geo.candidates))

@@ -81,7 +81,7 @@ class Trial:
         cls,
         path: str | os.PathLike[str],
         problem: Problem | Instance,
-        rule: str = "BestResponse",
+        rule: str = "Descent",
         seed: int = 0,
         *,
         recommendation: str = "mean",

@@ -58,7 +58,10 @@ def test_far_tails_are_finite_logarithms(distance):
     assert np.isfinite(drawn).all()
 
 
-@pytest.mark.parametrize("name", ["BLFAIPS", "TopTwo", "LinearThompson", "BestResponse", "PlugIn"])
+NAMES = ["BLFAIPS", "BestResponse", "Descent", "LinearThompson", "PlugIn", "TopTwo"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", [1e80, 1e-80])
 def test_rules_survive_the_largest_and_the_smallest_rewards(name, size):
     rule = getattr(bf, name)(DRUG, seed=1)

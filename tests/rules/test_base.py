@@ -243,7 +243,8 @@ def test_a_rule_on_arms_of_any_length_is_saved_and_goes_on(length, tmp_path):
         assert_array_equal(bf.Rule.load(tmp_path / "rule.json").ask(20), rule.ask(20))
 
 
-@pytest.mark.parametrize("name", CONSTRAINED)
+# Descent counts the pulls of a batch before they are told: see test_descent.py.
+@pytest.mark.parametrize("name", [name for name in CONSTRAINED if name != "Descent"])
 def test_batches(name):
     instance = INSTANCES["m=1"]
     batch, single = maker(name)(instance, seed=7), maker(name)(instance, seed=7)
@@ -400,7 +401,7 @@ def test_seeds(name):
         for seed in (3, 3, sequence, sequence, 4)
     ]
     assert arms[0] == arms[1] == arms[2] == arms[3]
-    if name not in ("BestResponse", "PlugIn"):  # these draw nothing
+    if name not in ("BestResponse", "Descent", "PlugIn"):  # these draw nothing
         assert arms[4] != arms[0]
     assert sequence.n_children_spawned == 0
 

@@ -64,7 +64,7 @@ def test_the_status_says_how_sure_and_by_which_mistake(drug):
     probability = math.exp(status.recommendation.log_error)
     assert f"wrong with probability {probability:.2g} (log {math.log(probability):.2f})" in text
     assert f"20 mg better ({math.exp(events.values.max()):.2g})" in text
-    assert "BestResponse, 6 pulls, 2 pending" in text
+    assert "Descent, 6 pulls, 2 pending" in text
     fields = status.to_dict()
     assert fields["probability_wrong"] == probability
     assert fields["candidates"]["20 mg"]["costs"]["toxicity"]["mean"] == pytest.approx(

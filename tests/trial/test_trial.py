@@ -58,7 +58,7 @@ STEPS = st.lists(
 )
 
 
-@given(steps=STEPS, name=st.sampled_from(["BestResponse", "BLFAIPS", "PlugIn"]))
+@given(steps=STEPS, name=st.sampled_from(["Descent", "BLFAIPS", "PlugIn"]))
 @settings(max_examples=15)
 def test_whatever_happens_the_state_is_that_of_what_stands(steps, name, tmp_path_factory):
     path = tmp_path_factory.mktemp("trial") / "a.trial"
@@ -125,8 +125,8 @@ def test_two_sessions_see_each_other(tmp_path, unsynced):
     second = Trial(first.path)
     arms = [first.ask(), second.ask(), first.ask()]
     assert second.pending.sum() == 3
-    rule = bf.BestResponse(DRUG)
-    assert arms == rule.ask(3).tolist()
+    rule = bf.Descent(DRUG)
+    assert arms == [rule.ask() for _ in range(3)]
     second.tell(arms[0], 1.0, 0.2)
     assert first.posterior.pulls == 1
     second.undo()
@@ -173,7 +173,7 @@ def test_an_ask_that_could_not_be_written_did_not_happen(tmp_path, monkeypatch):
 
 def test_arms_that_this_machine_would_not_have_asked_for_stand(tmp_path, unsynced):
     trial = Trial.new(tmp_path / "a.trial", DRUG)
-    other = next(arm for arm in range(3) if arm != bf.BestResponse(DRUG).ask())
+    other = next(arm for arm in range(3) if arm != bf.Descent(DRUG).ask())
     with trial._journal.writing() as append:
         append({"event": "ask", "arms": [other]})
     again = Trial(trial.path)
@@ -275,7 +275,7 @@ def test_what_cannot_be_taken_back(drug, number, message):
 
 
 def test_late_and_unasked_data_are_taken(tmp_path, unsynced):
-    trial = Trial.new(tmp_path / "a.trial", DRUG)
+    trial = Trial.new(tmp_path / "a.trial", DRUG, "BestResponse")
     first, second = trial.ask(2).tolist()
     unasked = next(arm for arm in range(3) if arm not in (first, second))
     number = trial.tell([unasked, second], [1.0, 2.0], [0.1, 0.2])
@@ -343,8 +343,8 @@ def test_names_that_are_numbers_are_names(tmp_path, unsynced):
         ({"rule": "BestRespons"}, "unknown rule 'BestRespons'; did you mean 'BestResponse'?"),
         ({"rule": "Oracle"}, "problem: Oracle needs an Instance"),
         ({"rule": bf.BLFAIPS}, "rule: unknown rule"),
-        ({"exploraton": 0.5}, "unknown option 'exploraton'; did you mean 'exploration'?"),
-        ({"exploration": -1}, "exploration: expected a positive number"),
+        ({"rule": "PlugIn", "exploraton": 0.5}, "'exploraton'; did you mean 'exploration'?"),
+        ({"rule": "PlugIn", "exploration": -1}, "exploration: expected a positive number"),
         ({"rule": "BLFAIPS", "eta": math.nan}, "eta: expected finite numbers"),
         ({"seed": -1}, "seed: expected at least 0"),
         ({"seed": 1.5}, "seed: expected a whole number"),

@@ -40,7 +40,7 @@ def test_an_experiment_from_the_shell(shell):
     code, asked, err = shell("ask", "drug.trial", "-n", 2)
     assert (code, err) == (0, "")
     asked = asked.splitlines()
-    assert asked == [DRUG.coords["arm"][i] for i in bf.BestResponse(DRUG, seed=3).ask(2)]
+    assert asked == [DRUG.coords["arm"][i] for i in bf.Descent(DRUG, seed=3).ask(2)]
     code, out, _ = shell("tell", "drug.trial", asked[0], "0.6", "0.35")
     assert out == (
         f"Event 3: tell: {asked[0]} showed reward 0.6, toxicity 0.35\n1 pull so far, 1 pending\n"

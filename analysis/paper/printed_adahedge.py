@@ -99,12 +99,7 @@ def run(options, memory, geo, state, work, rng, world, reward_rng, cost_rng, rou
 class PrintedAdaHedge(BLFAIPS):
     """BLFAIPS with the printed update of the weights.
 
-    Parameters
-    ----------
-    problem, seed, eta, exploration, recommendation
-        See `BLFAIPS`.
-    overwrite : bool
-        Whether the update starts from the mixture that was sampled from, instead of the weights.
+    With `overwrite` it starts from the mixture that was sampled from, instead of the weights.
     """
 
     settings: ClassVar[tuple[str, ...]] = (*BLFAIPS.settings, "overwrite")

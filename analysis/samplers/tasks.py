@@ -1,5 +1,6 @@
 """What all samplers of an alternative set share: the task, the models, the starts."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -26,6 +27,12 @@ _MODELS: dict[Any, pm.Model] = {}
 
 class SamplerError(RuntimeError):
     """A sampler broke off; the message says why."""
+
+
+def check_options(whose: str, options: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse options that a sampler or method does not have."""
+    for name in sorted(set(options) - set(known)):
+        raise ValueError(f"{name}: {whose} has no such option; it has {', '.join(known) or 'none'}")
 
 
 class Drawn(NamedTuple):
@@ -59,17 +66,14 @@ class Task:
 
     def reference(self, event: int | None = None) -> Reference:
         """The Gaussian beside the model: its posterior where that is Gaussian."""
-        if self.model is None:
-            event = None
-        if event not in self._references:
+        place = None if self.model is None else event
+        if place not in self._references:
             if self.model is None:
                 found = Reference.from_posterior(self.posterior)
-            elif event is None:
-                found = laplace(self.model)
             else:
-                found = laplace(self.model, self.alternative, event)
-            self._references[event] = found
-        return self._references[event]
+                found = laplace(self.model, *(() if event is None else (self.alternative, event)))
+            self._references[place] = found
+        return self._references[place]
 
     def whitened(self, form: str, event: int | None = None, **settings: float) -> pm.Model:
         """The model restricted to the set or to one event, in whitened coordinates.

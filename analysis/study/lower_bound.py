@@ -161,9 +161,8 @@ def check(
     >>> print(found.candidate, found.mistake, f"{found.true.efficiency:.2f}")
     0 4 better 0.65
     """
+    _check.kind("pulls", pulls, History, Posterior)
     posterior = pulls.posterior() if isinstance(pulls, History) else pulls
-    if not isinstance(posterior, Posterior):
-        raise TypeError(f"pulls: expected a History or a Posterior, got {type(pulls).__name__}")
     if isinstance(problem, Instance):
         if instance is not None and instance != problem:
             raise ValueError("instance: another truth than that of problem")

@@ -16,20 +16,11 @@ SHOWN = 20  # arms in a table
 def optimum(instance: Instance, times: Sequence[int]) -> xr.Dataset:
     """Optimal rate, optimal allocation and the exact error curve under it.
 
-    Parameters
-    ----------
-    instance : Instance
-    times : sequence of whole numbers
-
-    Returns
-    -------
-    Dataset
-        `rate`, `rate_lower`, `rate_upper`, `allocation` (arm), `exponents` (candidate),
-        `hardest` (name of a candidate), `mistake` (what it amounts to), and what `error_curve`
-        gives, where the arms of the optimal allocation span the true parameters.
+    Gives `rate`, `rate_lower`, `rate_upper`, `allocation` (arm), `exponents` (candidate),
+    `hardest` (name of a candidate), `mistake` (what it amounts to), and what `error_curve` gives,
+    where the arms of the optimal allocation span the true parameters.
     """
-    rate = optimal_rate(instance)
-    problem = instance.problem
+    rate, problem = optimal_rate(instance), instance.problem
     dataset = xr.Dataset(
         {
             "rate": rate.value,

@@ -34,7 +34,7 @@ import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -93,27 +93,16 @@ class Checks:
 
     def document(self) -> dict[str, Any]:
         """All of it, as in the file."""
-        return {key: _plain(getattr(self, key)) for key in CHECK_KEYS}
+        values = asdict(self).items()
+        return {key: list(each) if isinstance(each, tuple) else each for key, each in values}
 
 
 @dataclass(frozen=True)
 class Specification:
-    """A study, checked: an instance, rules, and how long and how often they run.
-
-    Attributes
-    ----------
-    instance : Instance
-    source : dict
-        Where the instance comes from: a built-in's name and parameters, or all of its content.
-    rules : tuple of RuleChoice
-    horizon, replicates, seed : int
-    checkpoints : tuple of int
-    checks : Checks or None
-    title : str
-    """
+    """A study, checked: an instance, rules, and how long and how often they run."""
 
     instance: Instance
-    source: dict[str, Any]
+    source: dict[str, Any]  # of the instance: a built-in's name and parameters, or all its content
     rules: tuple[RuleChoice, ...]
     horizon: int
     replicates: int
@@ -359,7 +348,3 @@ def _only(where: str, names: Iterable[Any], known: Iterable[str], what: str = "k
     for name in names:
         if name not in known:
             raise ValueError(f"{where}{unknown(what, name, known)}")
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

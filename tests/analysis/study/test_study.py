@@ -338,10 +338,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
 
 def test_one_process_at_a_time(finished, monkeypatch):
     monkeypatch.setattr(study, "LOCK_PATIENCE", 0.1)
-    with (
-        locked_folder(finished, 1.0),
-        pytest.raises(ValueError, match="another process is"),
-    ):
+    with locked_folder(finished, 1.0), pytest.raises(ValueError, match="another process is"):
         run(SMALL, finished)
     run(SMALL, finished)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from pymc.model.transform.optimization import freeze_model
+from pytensor.graph.traversal import ancestors
 from scipy.special import log_ndtr, ndtri_exp
 
 from bayes_feasible import models
@@ -93,7 +94,7 @@ class Task:
             return cast(pm.Model, freeze_model(restricted))
 
         if self.model is not None:
-            model = keep(self.model, ("whitened", form), make)
+            model = keep(self.model, ("whitened", form, *_frozen_data(self.model)), make)
             _copy_data(self.model, model)
         else:
             problem = self.alternative.problem
@@ -144,9 +145,16 @@ class Task:
         return reference.mean + np.einsum("pfa,...pa->...pf", reference.root, whitened)
 
 
+def _frozen_data(model: pm.Model) -> list[tuple[str, bytes]]:
+    """The data that free variables depend on: constants of a frozen model, which is made anew."""
+    known = set(ancestors(model.free_RVs))
+    return [(one.name, one.get_value().tobytes()) for one in model.data_vars if one in known]
+
+
 def _copy_data(source: pm.Model, target: pm.Model) -> None:
     """Give a model that was made from another one the present data of that one."""
-    shared = [one.name for one in source.data_vars if one.name in target.named_vars]
+    present = {one.name for one in target.data_vars if hasattr(one, "set_value")}  # not frozen
+    shared = [one.name for one in source.data_vars if one.name in present]
     dims = {dim for name in shared for dim in source.named_vars_to_dims.get(name, ())}
     values = {name: source[name].get_value() for name in shared}
     pm.set_data(values, target, coords={dim: source.coords[dim] for dim in dims})

@@ -492,6 +492,17 @@ def test_what_is_checked_against_rejection_can_fail(wrong):
 # --- Models with other variables than the parameters ---
 
 
+def test_a_model_with_another_prior_of_the_scales_is_not_the_same():
+    """Data that free variables depend on are constants of the model that is sampled."""
+    data = history(problem(1), "unknown_noise", np.arange(60) % 3, seed=8)
+    model, alternative = models.unknown_noise(data), bf.Alternative(data.problem, 0)
+    task = Task(bf.Posterior(data.problem), alternative, 10, 10, 2, 0, 1, False, model)
+    first = task.whitened("hard")
+    assert task.whitened("hard") is first
+    pm.set_data({"prior_pulls": 9.0}, model)
+    assert task.whitened("hard") is not first
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "sampler",

@@ -27,10 +27,11 @@ from bayes_feasible.analysis.study.decay import RateRegression, local_exponents,
 from bayes_feasible.analysis.study.judge import Approach, Evidence, need_pulls, reach_verdict
 from bayes_feasible.analysis.study.lower_bound import LowerBound as LowerBound
 from bayes_feasible.analysis.study.lower_bound import check as check
+from bayes_feasible.analysis.study.optimum import quiet_rate
 from bayes_feasible.analysis.study.verdicts import OVERSHOOT, OVERSHOT, UNDEFINED, overshot, words
 from bayes_feasible.instance import Instance
 from bayes_feasible.models.rate_regression import POWER
-from bayes_feasible.rate.rate import Rate, optimal_rate
+from bayes_feasible.rate.rate import Rate
 
 REGION = 0.05  # of practical equivalence: at least 95 % of the optimal rate
 PROBABILITY = 0.95  # of intervals, and for a verdict
@@ -108,9 +109,7 @@ def summarise(
     for name, value in (("region", region), ("probability", probability)):
         if _check.positive(name, value) >= 1:
             raise ValueError(f"{name}: expected a number between 0 and 1, got {value:g}")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a rate of 0 gets its own verdict
-        optimum = optimal_rate(instance)
+    optimum = quiet_rate(instance)  # a rate of 0 gets its own verdict
     usable = 0 < optimum.value < math.inf
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # errors of 0 have no finite logarithm

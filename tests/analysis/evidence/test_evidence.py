@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from helpers import agrees, closed_form, counted, honest, noise
+from model_helpers import student_draws
 from planar import events_of, log_plane_integral, log_union, logistic_density
 from scipy import stats
 from scipy.special import expit, log_expit, logsumexp
@@ -339,12 +340,7 @@ def test_scales_too_uncertain_for_a_grid_are_refused(unknown, prior_pulls, most_
 def test_unknown_scales_give_the_union_of_brute_force(unknown):
     history = gaussian_history(20, seed=1)
     models.set_data(unknown, history)
-    degrees, mean, variances, inverse = student_posterior(history)
-    rng, draws = np.random.default_rng(6), 400_000
-    root = np.linalg.cholesky(inverse)
-    theta = rng.standard_normal((draws, 3, 2)) @ root.T
-    theta *= np.sqrt(degrees * variances / rng.chisquare(degrees, (draws, 3)))[..., np.newaxis]
-    theta += mean
+    theta = student_draws(history, 400_000, 6)
     alternative = bf.Alternative(history.problem, 0)
     truth, sampling = counted(alternative.contains(theta[:, 0], theta[:, 1:]))
     found = log_error(unknown, alternative, draws=100_000, seed=7)

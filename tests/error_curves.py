@@ -9,6 +9,12 @@ import xarray as xr
 from scipy.special import log_ndtr, logsumexp
 
 import bayes_feasible as bf
+from bayes_feasible.analysis.study import convergence
+
+
+def without_regression(results, wanted, show=False):
+    """The verdict on a study without compiling a PyMC model, which takes long."""
+    return convergence.summarise(results, wanted.instance, regression=False, progress=show)
 
 
 def log_errors(instance, allocation, times, replicates, seed):

@@ -7,7 +7,8 @@ done the same way: find the top, find where the integrand has died away, cut int
 import itertools
 
 import numpy as np
-from scipy.special import log_expit, logsumexp
+from helpers import closed_form, noise
+from scipy.special import log_expit, log_ndtr, logsumexp
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 PANELS = np.linspace(0.0, 1.0, 7)
@@ -120,3 +121,16 @@ def events_of(problem, candidate):
             event |= {1 + j: (-other, -tau) for j, tau in enumerate(problem.thresholds)}
             events.append(event)
     return events
+
+
+def event_logs(posterior, candidate):
+    """Log-probability of each event from the definition, by a plain inverse."""
+    mean, covariance = closed_form(posterior)
+    spread = noise(posterior.problem)
+    return np.array([
+        sum(
+            log_ndtr((v @ mean[b] - limit) / (spread[b] * np.sqrt(v @ covariance @ v)))
+            for b, (v, limit) in event.items()
+        )
+        for event in events_of(posterior.problem, candidate)
+    ])  # fmt: skip

@@ -31,8 +31,7 @@ def prior(problem: Problem, rng: np.random.Generator, within: Alternative | None
 
     By rejection, for the truth must not share a mistake of the sampler that is judged.
     """
-    if not isinstance(problem, Problem):
-        raise ValueError(f"problem: expected a Problem, got {type(problem).__name__}")
+    _check.kind("problem", problem, Problem)
     radius, scale = block_radius(problem), block_noise(problem)[:, np.newaxis]
     for _ in range(MOST_TRIES):
         truth = scale * rng.standard_normal((len(scale), problem.arms.shape[1]))

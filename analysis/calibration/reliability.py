@@ -9,14 +9,9 @@ import xarray as xr
 from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
+from bayes_feasible.analysis.calibration import prior_predictive
 from bayes_feasible.analysis.calibration.calibration import FALSE_ALARM
-from bayes_feasible.analysis.calibration.prior_predictive import (
-    Maker,
-    played,
-    prior,
-    pulled,
-    repeated,
-)  # fmt: skip
+from bayes_feasible.analysis.calibration.prior_predictive import Maker, played, prior, repeated
 from bayes_feasible.analysis.calibration.uniformity import coin_interval
 from bayes_feasible.analysis.report.tables import text_table
 from bayes_feasible.posterior import Posterior
@@ -73,7 +68,7 @@ def reliability(
     stated, wrong = [], []
     for _ in repeated("experiments", experiments, progress):
         truth = prior(problem, rng)
-        posterior = pulled(problem, truth, arms, rng)
+        posterior = prior_predictive.pulled(problem, truth, arms, rng)
         best = posterior.best()
         if best is None:
             continue

@@ -15,25 +15,13 @@ BISECTIONS = 40
 
 @dataclass(frozen=True)
 class Band:
-    """Where the counts of ranks may lie.
+    """Where the counts of ranks may lie."""
 
-    Attributes
-    ----------
-    ranks : ndarray of int
-        At each of these, how many ranks are at most it is looked at.
-    expected : ndarray
-        The probability that a rank is at most it.
-    lower, upper : ndarray of int
-        Bounds on the counts.
-    probability : float
-        That uniform ranks stay within the bounds everywhere at once.
-    """
-
-    ranks: NDArray[np.int64]
-    expected: Array
-    lower: NDArray[np.int64]
+    ranks: NDArray[np.int64]  # at each of these, how many ranks are at most it is looked at
+    expected: Array  # the probability that a rank is at most it
+    lower: NDArray[np.int64]  # bounds on the counts
     upper: NDArray[np.int64]
-    probability: float
+    probability: float  # that uniform ranks stay within the bounds everywhere at once
 
 
 @lru_cache(maxsize=64)
@@ -42,15 +30,8 @@ def band(replications: int, draws: int, false_alarm: float) -> Band:
 
     The pointwise bounds are binomial quantiles of one level (Säilynoja, Bürkner and Vehtari,
     Statistics and Computing 2022); the probability of staying between them is exact: the count
-    at one point given that at the point before is binomial again.
-
-    Parameters
-    ----------
-    replications : int
-        The number of ranks.
-    draws : int
-        A rank is one of 0, ..., `draws`.
-    false_alarm : float
+    at one point given that at the point before is binomial again. There are so many `replications`
+    of a rank out of 0, ..., `draws`.
     """
     ranks = np.unique(np.linspace(0, draws, POINTS + 1).astype(np.int64)[:-1])
     expected = (ranks + 1) / (draws + 1)

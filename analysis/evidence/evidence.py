@@ -24,17 +24,10 @@ import pymc as pm
 from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.analysis.evidence import sampled, scales
+from bayes_feasible.analysis.evidence import result, sampled, scales
 from bayes_feasible.analysis.evidence.expansion import PRUNE, Weighted, fit, weigh, weigh_whole
-from bayes_feasible.analysis.evidence.result import (
-    MOST_DEVIATIONS,
-    Evidence,
-    Refused,
-    judge_agreement,
-    judge_weights,
-    no_answer,
-)
-from bayes_feasible.analysis.samplers.tasks import SamplerError
+from bayes_feasible.analysis.evidence.result import Evidence, Refused
+from bayes_feasible.analysis.samplers.tasks import SamplerError, check_options
 from bayes_feasible.models.density import Density, density
 from bayes_feasible.models.laplace import Mode, NoMode
 from bayes_feasible.models.modes import event_modes, global_modes
@@ -138,10 +131,7 @@ def log_error(
         raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
     _check_model(model, alternative)
     draws = _check.count("draws", draws, least=LEAST_DRAWS)
-    unknown = sorted(set(options) - set(METHODS[method]))
-    if unknown:
-        known = ", ".join(METHODS[method]) or "none"
-        raise ValueError(f"{unknown[0]}: {method} has no such option; it has {known}")
+    check_options(method, options, METHODS[method])
     if not alternative.events.possible.size:
         nothing = np.full(len(alternative.events), -np.inf)
         return Evidence(-np.inf, 0.0, method, alternative.events.names, nothing)
@@ -157,37 +147,34 @@ def log_error(
         seed = _check.count("seed", seed, least=0)
         request = sampled.Request(model, alternative, draws, seed, bool(progress))
         found = estimate[method](request, **options)
-        _confirm(found, model, alternative, draws, seed)
+        _confirm(found, request)
     except (NoMode, SamplerError) as reason:
-        raise Refused(f"{method}: {reason}", no_answer(method, alternative)) from None
+        raise Refused(f"{method}: {reason}", result.no_answer(method, alternative)) from None
     return found
 
 
-def _confirm(
-    found: Evidence, model: pm.Model, alternative: Alternative, draws: int, seed: int
-) -> None:
+def _confirm(found: Evidence, request: sampled.Request) -> None:
     """Refuse an answer of chains or particles that the expansion contradicts.
 
     They may all have missed a mode, which R-hat does not show.
     """
+    model, alternative, draws, seed, _ = request
     try:
         rng = np.random.default_rng([seed, 3])
         other = _by_expansion(model, alternative, "local", draws, rng)
     except Refused as reason:
-        if len(global_modes(density(model))) > 1:
-            raise Refused(
-                f"{found.method}: the posterior has several modes, and the expansion that would "
-                f"show whether all were visited is refused too ({reason})",
-                found,
-            ) from None
+        result.refuse_unless(
+            len(global_modes(density(model))) <= 1, found,
+            "the posterior has several modes, and the expansion that would show whether all were "
+            f"visited is refused too ({reason})",
+        )  # fmt: skip
         return
     error = float(np.hypot(found.standard_error, other.standard_error))
-    if abs(found.value - other.value) > MOST_DEVIATIONS * error + BIAS:
-        raise Refused(
-            f"{found.method}: log P = {found.value:.4g}, but {other.value:.4g} by expansion at the "
-            "modes; one of them may have been missed",
-            found,
-        )
+    result.refuse_unless(
+        not abs(found.value - other.value) > result.MOST_DEVIATIONS * error + BIAS, found,
+        f"log P = {found.value:.4g}, but {other.value:.4g} by expansion at the modes; one of them "
+        "may have been missed",
+    )  # fmt: skip
 
 
 def _by_expansion(
@@ -206,43 +193,37 @@ def _by_expansion(
         try:
             found = scales.measure(functions, summits, scale_places, alternative, draws, rng)
         except scales.NoGrid as reason:
-            raise Refused(f"{way}: {reason}", no_answer(way, alternative)) from None
+            raise Refused(f"{way}: {reason}", result.no_answer(way, alternative)) from None
         return Evidence(
             found.value, found.standard_error, way, names, found.log_probabilities,
             {"efficiency": found.efficiency},
         )  # fmt: skip
     whole = weigh_whole(functions, summits, draws, rng, alternative.events)
     part, log_integrals = _union(functions, summits, alternative, method, draws, rng)
-    if not (part.weighty and whole.weighty):
-        raise Refused(
-            f"{method}: no draw lies within the parameter_radius of the problem",
-            Evidence(np.nan, np.inf, method, alternative.events.names, log_integrals),
-        )
+    result.refuse_unless(
+        part.weighty and whole.weighty,
+        Evidence(np.nan, np.inf, method, alternative.events.names, log_integrals),
+        "no draw lies within the parameter_radius of the problem",
+    )
     value = min(part.log_integral() - whole.log_integral(), 0.0)
     error = float(np.hypot(part.standard_error, whole.standard_error))
     evidence = Evidence(
         value, error, method, alternative.events.names, log_integrals - whole.log_integral(),
         {
-            "khat": part.khat,
-            "efficiency": part.efficiency,
-            "khat_whole": whole.khat,
-            "efficiency_whole": whole.efficiency,
+            "khat": part.khat, "efficiency": part.efficiency,
+            "khat_whole": whole.khat, "efficiency_whole": whole.efficiency,
         },
     )  # fmt: skip
-    judge_weights(evidence, "the alternative set", part)
-    judge_weights(evidence, "the whole posterior", whole)
-    judge_agreement(evidence, part.log_integral() - whole.log_integral(), whole)
+    result.judge_weights(evidence, "the alternative set", part)
+    result.judge_weights(evidence, "the whole posterior", whole)
+    result.judge_agreement(evidence, part.log_integral() - whole.log_integral(), whole)
     return evidence
 
 
 def _union(
-    functions: Density,
-    summits: list[Mode],
-    alternative: Alternative,
-    method: str,
-    draws: int,
+    functions: Density, summits: list[Mode], alternative: Alternative, method: str, draws: int,
     rng: np.random.Generator,
-) -> tuple[Weighted, Array]:
+) -> tuple[Weighted, Array]:  # fmt: skip
     """Weighted draws of the union, and the logarithms of the integrals over the events."""
     events, local = alternative.events, method == "local"
     possible = events.possible
@@ -260,10 +241,8 @@ def _union(
 
 def _check_model(model: pm.Model, alternative: Alternative) -> None:
     """That the model is a plain one, with the parameters of the alternative's problem."""
-    if not isinstance(alternative, Alternative):
-        raise TypeError(f"alternative: expected an Alternative, got {type(alternative).__name__}")
-    if not isinstance(model, pm.Model):
-        raise TypeError(f"model: expected a pm.Model, got {type(model).__name__}")
+    _check.kind("alternative", alternative, Alternative)
+    _check.kind("model", model, pm.Model)
     features, constraints = alternative.problem.arms.shape[1], alternative.problem.thresholds.size
     shapes: dict[str, tuple[int, ...]] = {"theta_reward": (features,)}
     if constraints:

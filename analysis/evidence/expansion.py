@@ -87,6 +87,11 @@ class Weighted:
     strata: NDArray[np.int64]  # (draw,): which Gaussian each is from
     inside: NDArray[np.bool_]  # (draw, event)
 
+    @cached_property
+    def weights(self) -> Array:
+        """Over the largest."""
+        return np.exp(self.log_weights - self.log_weights.max())
+
     @property
     def weighty(self) -> bool:
         """Whether any draw has a weight."""
@@ -101,7 +106,7 @@ class Weighted:
 
     def share(self) -> tuple[float, float]:
         """Share of the integral that is in any of the events, and its standard error."""
-        weights = np.exp(self.log_weights - self.log_weights.max())
+        weights = self.weights
         hit = self.inside.any(axis=1)
         value = float(weights[hit].sum() / weights.sum())
         error = float(np.sqrt(np.sum((weights * (hit - value)) ** 2)) / weights.sum())
@@ -110,7 +115,7 @@ class Weighted:
     @cached_property
     def standard_error(self) -> float:
         """Of the logarithm of the integral: draws vary within the Gaussians only."""
-        weights = np.exp(self.log_weights - self.log_weights.max())
+        weights = self.weights
         counts = np.bincount(self.strata)
         means = np.bincount(self.strata, weights) / counts
         squares = np.bincount(self.strata, (weights - means[self.strata]) ** 2)
@@ -120,8 +125,7 @@ class Weighted:
     @cached_property
     def efficiency(self) -> float:
         """Effective number of draws over the number of draws."""
-        weights = np.exp(self.log_weights - self.log_weights.max())
-        return float(weights.sum() ** 2 / np.sum(weights**2) / len(weights))
+        return float(self.weights.sum() ** 2 / np.sum(self.weights**2) / self.weights.size)
 
     @cached_property
     def khat(self) -> float:
@@ -167,13 +171,9 @@ def fit(
 
 
 def weigh(
-    density: Density,
-    events: Events,
-    proposals: list[Proposal],
-    draws: int,
-    rng: np.random.Generator,
-    others: Events | None = None,
-) -> Weighted:
+    density: Density, events: Events, proposals: list[Proposal], draws: int,
+    rng: np.random.Generator, others: Events | None = None,
+) -> Weighted:  # fmt: skip
     """Draws from the proposals, weighed for the density over the union of the events.
 
     A draw's weight is the density over that of the whole mixture, in which each event that
@@ -198,12 +198,9 @@ def weigh(
 
 
 def weigh_whole(
-    functions: Density,
-    summits: list[Mode],
-    draws: int,
-    rng: np.random.Generator,
+    functions: Density, summits: list[Mode], draws: int, rng: np.random.Generator,
     events: Events | None = None,
-) -> Weighted:
+) -> Weighted:  # fmt: skip
     """Weighted draws of the whole posterior: their integral is the density of the data.
 
     With `events`, it is these that the draws are inside of.

@@ -91,20 +91,24 @@ def no_answer(method: str, alternative: Alternative) -> Evidence:
     return Evidence(np.nan, np.inf, method, names, np.full(len(names), np.nan))
 
 
+def refuse_unless(fine: bool, evidence: Evidence, reason: str) -> None:
+    """Refuse an answer that is not."""
+    if not fine:
+        raise Refused(f"{evidence.method}: {reason}", evidence)
+
+
 def judge_weights(evidence: Evidence, what: str, drawn: Weighted) -> None:
     """Refuse an answer whose weights cannot carry it."""
-    if not drawn.efficiency >= LEAST_EFFICIENCY:
-        raise Refused(
-            f"{evidence.method}: only {100 * drawn.efficiency:.2g} % of the draws of {what} count; "
-            f"at least {100 * LEAST_EFFICIENCY:g} % are needed (Pareto k-hat {drawn.khat:.2f})",
-            evidence,
-        )
-    if not drawn.khat < MOST_KHAT:
-        raise Refused(
-            f"{evidence.method}: the weights of {what} have tails too heavy for an average "
-            f"(Pareto k-hat {drawn.khat:.2f}, {MOST_KHAT} or more is too heavy)",
-            evidence,
-        )
+    refuse_unless(
+        drawn.efficiency >= LEAST_EFFICIENCY, evidence,
+        f"only {100 * drawn.efficiency:.2g} % of the draws of {what} count; at least "
+        f"{100 * LEAST_EFFICIENCY:g} % are needed (Pareto k-hat {drawn.khat:.2f})",
+    )  # fmt: skip
+    refuse_unless(
+        drawn.khat < MOST_KHAT, evidence,
+        f"the weights of {what} have tails too heavy for an average "
+        f"(Pareto k-hat {drawn.khat:.2f}, {MOST_KHAT} or more is too heavy)",
+    )  # fmt: skip
 
 
 def judge_agreement(evidence: Evidence, log_ratio: float, whole: Weighted) -> None:
@@ -116,36 +120,29 @@ def judge_agreement(evidence: Evidence, log_ratio: float, whole: Weighted) -> No
     share, error = whole.share()
     value = float(np.exp(min(log_ratio, 50.0)))
     spread = float(np.hypot(error, value * evidence.standard_error))
-    if abs(value - share) > MOST_DEVIATIONS * spread:
-        raise Refused(
-            f"{evidence.method}: the events have probability {value:.3g} by their own draws, "
-            f"{share:.3g} by draws of the whole posterior; a mode may have been missed",
-            evidence,
-        )
+    refuse_unless(
+        not abs(value - share) > MOST_DEVIATIONS * spread, evidence,
+        f"the events have probability {value:.3g} by their own draws, {share:.3g} by draws of the "
+        "whole posterior; a mode may have been missed",
+    )  # fmt: skip
 
 
 def judge_chains(evidence: Evidence) -> None:
     """Refuse an answer from chains that have not mixed."""
     rhat, divergences = (evidence.diagnostics[name] for name in ("rhat", "divergences"))
-    if not rhat <= MOST_RHAT:
-        raise Refused(
-            f"{evidence.method}: the chains disagree (R-hat {rhat:.3f}, at most {MOST_RHAT} is "
-            "allowed); more draws may help",
-            evidence,
-        )
-    if divergences > 0:
-        raise Refused(
-            f"{evidence.method}: {divergences:g} transitions diverged; a larger tune or "
-            "tighter priors may help",
-            evidence,
-        )
+    refuse_unless(
+        rhat <= MOST_RHAT, evidence,
+        f"the chains disagree (R-hat {rhat:.3f}, at most {MOST_RHAT} is allowed); more draws may "
+        "help",
+    )  # fmt: skip
+    refuse_unless(
+        not divergences > 0, evidence,
+        f"{divergences:g} transitions diverged; a larger tune or tighter priors may help",
+    )  # fmt: skip
 
 
 def judge_error(evidence: Evidence) -> None:
     """Refuse an answer whose standard error says nothing."""
-    if not evidence.standard_error <= MOST_ERROR:
-        raise Refused(
-            f"{evidence.method}: the standard error is {evidence.standard_error:.2g} nats, at most "
-            f"{MOST_ERROR:g} is allowed",
-            evidence,
-        )
+    error = evidence.standard_error
+    reason = f"the standard error is {error:.2g} nats, at most {MOST_ERROR:g} is allowed"
+    refuse_unless(error <= MOST_ERROR, evidence, reason)

@@ -10,14 +10,9 @@ from bayes_feasible import models
 from bayes_feasible._check import Array
 from bayes_feasible._draws import stack_blocks
 from bayes_feasible.alternative.alternative import Alternative
+from bayes_feasible.analysis.evidence import result
 from bayes_feasible.analysis.evidence.expansion import Weighted, event_log_masses, weigh_whole
-from bayes_feasible.analysis.evidence.result import (
-    Evidence,
-    Refused,
-    judge_chains,
-    judge_error,
-    judge_weights,
-)
+from bayes_feasible.analysis.evidence.result import Evidence
 from bayes_feasible.analysis.samplers import components, mcmc
 from bayes_feasible.analysis.samplers.sample import sample_alternative
 from bayes_feasible.analysis.samplers.tasks import Task
@@ -62,8 +57,8 @@ def by_smc(request: Request, **options: Any) -> Evidence:
         float(tree.attrs["log_probability_standard_error"]), "smc", alternative.events.names,
         log_probabilities, {"freedom": float(tree.attrs["log_probability_freedom"])},
     )  # fmt: skip
-    judge_weights(evidence, "the whole posterior", request.weigh_whole())
-    judge_error(evidence)
+    result.judge_weights(evidence, "the whole posterior", request.weigh_whole())
+    result.judge_error(evidence)
     return evidence
 
 
@@ -90,9 +85,9 @@ def by_components(request: Request, tune: int = TUNE) -> Evidence:
     }
     error = float(np.hypot(error, whole.standard_error))
     evidence = Evidence(min(value, 0.0), error, "component", names, log_probabilities, figures)
-    judge_weights(evidence, "the whole posterior", whole)
-    judge_chains(evidence)
-    judge_error(evidence)
+    result.judge_weights(evidence, "the whole posterior", whole)
+    result.judge_chains(evidence)
+    result.judge_error(evidence)
     return evidence
 
 
@@ -120,13 +115,12 @@ def by_frequency(request: Request, tune: int = TUNE) -> Evidence:
     evidence = Evidence(
         value, error, "frequency", alternative.events.names, log_probabilities, figures
     )
-    if share * size < LEAST_HITS:
-        raise Refused(
-            f"frequency: {int(hits.sum())} of {hits.size} draws hit the set, worth "
-            f"{share * size:.3g} independent ones; at least {LEAST_HITS:g} are needed",
-            evidence,
-        )
-    judge_chains(evidence)
+    result.refuse_unless(
+        share * size >= LEAST_HITS, evidence,
+        f"{int(hits.sum())} of {hits.size} draws hit the set, worth {share * size:.3g} independent "
+        f"ones; at least {LEAST_HITS:g} are needed",
+    )  # fmt: skip
+    result.judge_chains(evidence)
     return evidence
 
 

@@ -34,6 +34,13 @@ CHUNK = 2_000_000  # numbers in one array of covariances
 class NoGrid(ValueError):
     """A scale is so uncertain that no grid holds its posterior; the message says of what."""
 
+    def __init__(self, block: int) -> None:
+        whose = "reward" if block == 0 else f"cost {block - 1}"
+        super().__init__(
+            f"the scale of the noise of {whose} is too uncertain for a grid; more pulls or a "
+            "larger prior_pulls will help"
+        )
+
 
 def scale_coordinates(density: Density) -> NDArray[np.int64] | None:
     """The coordinate of each parameter vector's scale; None if that is not all there is.
@@ -115,17 +122,9 @@ def grid(
         ends = np.where(short, 1.5 * ends, ends)
     number = int(np.ptp(ends) / (SPACING * min(widths.min(), _narrowest(curves, nodes)))) + 1
     if short.any() or number > MOST_NODES:
-        raise NoGrid(_no_grid(block))
+        raise NoGrid(block)
     nodes = centre + np.linspace(ends[0], ends[1], max(number, COARSE))
     return _given_scales(density, mode, block, coordinate, nodes)
-
-
-def _no_grid(block: int) -> str:
-    whose = "reward" if block == 0 else f"cost {block - 1}"
-    return (
-        f"the scale of the noise of {whose} is too uncertain for a grid; more pulls or a larger "
-        "prior_pulls will help"
-    )
 
 
 def _narrowest(curves: list[Array], nodes: Array) -> float:
@@ -147,10 +146,10 @@ def _given_scales(density: Density, mode: Mode, block: int, coordinate: int, nod
         slope, curvature = density.bends(points)
     slope, curvature = slope[:, place], curvature[:, place[:, np.newaxis], place]
     if not np.all(np.abs(curvature) < 1.0 / TINIEST):
-        raise NoGrid(_no_grid(block))
+        raise NoGrid(block)
     values, axes = np.linalg.eigh(curvature)
     if not np.all(values > TINIEST):
-        raise NoGrid(_no_grid(block))
+        raise NoGrid(block)
     root = axes / np.sqrt(values)[:, np.newaxis, :]
     mean = points[:, place] + np.einsum("nfa,nga,ng->nf", root, root, slope)
     points[:, place] = mean
@@ -202,13 +201,9 @@ class Measured(NamedTuple):
 
 
 def measure(
-    density: Density,
-    modes: list[Mode],
-    scales: NDArray[np.int64],
-    alternative: Alternative,
-    draws: int,
-    rng: np.random.Generator,
-) -> Measured:
+    density: Density, modes: list[Mode], scales: NDArray[np.int64], alternative: Alternative,
+    draws: int, rng: np.random.Generator,
+) -> Measured:  # fmt: skip
     """The log-probability of an alternative set with the scales integrated out.
 
     That of each event is exact to rounding; the union is their sum times the mean of one over the

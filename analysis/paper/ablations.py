@@ -10,18 +10,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from bayes_feasible.analysis.paper import figures
+from bayes_feasible.analysis.paper import compare, figures
 from bayes_feasible.analysis.paper.claims import Claim, state
-from bayes_feasible.analysis.paper.compare import (
-    AT_END,
-    EFFICIENCY,
-    difference,
-    estimate,
-    estimate_of,
-    measure,
-)  # fmt: skip
+from bayes_feasible.analysis.paper.compare import difference, estimate, estimate_of, measure
 from bayes_feasible.analysis.paper.printed_adahedge import PrintedAdaHedge
-from bayes_feasible.analysis.paper.rule_sets import PAPER_ETA, RULES, TRUE_POSTERIOR
 from bayes_feasible.analysis.paper.runs import Experiment, Piece, Rules, cut, run
 from bayes_feasible.instances import end_of_optimism
 from bayes_feasible.rules.blfaips import BLFAIPS
@@ -29,7 +21,7 @@ from bayes_feasible.simulation.simulate import simulate
 
 ALPHA = 0.1
 TIMES = (100, 500, 1000, 2000)
-MEASURES = (*AT_END, EFFICIENCY)
+MEASURES = (*compare.AT_END, compare.EFFICIENCY)
 FROZEN, EXACT = "printed: frozen", "exact draws"
 VARIANTS: dict[str, Rules] = {
     "eta": {"paper's η": BLFAIPS}
@@ -47,7 +39,7 @@ VARIANTS: dict[str, Rules] = {
 }
 MARKOV = {"PyMC Slice": "Slice", "PyMC Metropolis": "Metropolis"}  # step methods of PyMC
 ANSWERS = ("draw", "mean", "probable")
-ANSWERED = {name: RULES[name] for name in (PAPER_ETA, TRUE_POSTERIOR, "LinTS", "Uniform")}
+ANSWERED = {name: compare.RULES[name] for name in (*compare.HEROES, "LinTS", "Uniform")}
 
 SHORT = 40  # rounds with a Markov chain in each
 SWEEPS = 10

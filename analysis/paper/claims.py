@@ -1,7 +1,5 @@
 """The table of claims: what the paper says, what was run, what came out, and the verdict."""
 
-import csv
-import io
 import json
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -9,6 +7,8 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from bayes_feasible.analysis.paper import quote
 from bayes_feasible.files.atomic import write_bytes
@@ -78,20 +78,11 @@ def fill(text: str, **numbers: Any) -> str:
 
 
 def state(claim: str, answer: Any = True, **numbers: Any) -> Claim:
-    """Fill in the words of a claim.
+    """Fill in the words that `claims.toml` has for a claim with the numbers they speak of.
 
-    Parameters
-    ----------
-    claim : str
-        Its key in `claims.toml`. A result and a verdict that have no words there are numbers of
-        these names.
-    answer : bool or str
-        Which verdict: whether it "holds" or "fails", or the name of another.
-    numbers
-        What the words speak of.
+    A result and a verdict that have no words there are numbers of these names. The answer says
+    which verdict: whether it "holds" or "fails", or the name of another.
 
-    Examples
-    --------
     >>> state("indicators", False, most=0.0).result
     'the minimum is 0 under every allocation (exact)'
     """
@@ -111,15 +102,6 @@ def markdown(claims: Iterable[Claim]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def comma_separated(claims: Iterable[Claim]) -> str:
-    """Format the table as comma-separated values."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(HEADINGS), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(claim) for claim in claims)
-    return text.getvalue()
-
-
 def to_json(claims: Iterable[Claim]) -> str:
     """Format the table as a JSON list; `from_json` reads it."""
     return json.dumps([asdict(claim) for claim in claims], indent=1, ensure_ascii=False) + "\n"
@@ -134,7 +116,7 @@ def write(claims: Sequence[Claim], folder: Path) -> list[Path]:
     """Write `claims.md`, `claims.csv` and `claims.json`; each appears whole or not at all."""
     texts = {
         "claims.md": f"# The claims of the paper, on trial\n\n{NOTE}\n{markdown(claims)}",
-        "claims.csv": comma_separated(claims),
+        "claims.csv": pd.DataFrame(claims, columns=list(HEADINGS)).to_csv(index=False),
         "claims.json": to_json(claims),
     }
     for name, text in texts.items():

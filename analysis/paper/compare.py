@@ -1,4 +1,4 @@
-"""Estimates with standard errors, differences between rules, and verdicts.
+"""The rules that the paper compares: estimates, differences with standard errors, verdicts.
 
 Replicate i of every rule meets the same noise, so a difference between two rules is taken
 replicate by replicate, and its standard error is that of the mean of those differences. Over
@@ -7,20 +7,49 @@ error is that of the mean over instances, which holds both the luck of the noise
 instances.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from bayes_feasible.analysis.paper.claims import Claim, state
 from bayes_feasible.analysis.paper.quote import mean_and_error
-from bayes_feasible.analysis.paper.rule_sets import HEROES, RIVALS
+from bayes_feasible.rules.allocation import GOptimal, Oracle, Uniform
+from bayes_feasible.rules.base import Rule
+from bayes_feasible.rules.best_response import BestResponse
+from bayes_feasible.rules.blfaips import BLFAIPS
+from bayes_feasible.rules.thompson import LinearThompson
+from bayes_feasible.rules.top_two import TopTwo
+
+# The rules, under the names of the figures and the table.
+PAPER_ETA, TRUE_POSTERIOR = "BLFAIPS", "BLFAIPS (η = 1)"
+HEROES = (PAPER_ETA, TRUE_POSTERIOR)
+THOMPSON, TOP_TWO, TUNED = "LinTS", "Top-Two (β = 0.5)", "Top-Two (optimal β)"
+RIVALS = (THOMPSON, TOP_TWO, TUNED)
+
+RULES: dict[str, Callable[..., Rule]] = {
+    PAPER_ETA: BLFAIPS,
+    TRUE_POSTERIOR: partial(BLFAIPS, eta=1.0),
+    THOMPSON: LinearThompson,
+    TOP_TWO: partial(TopTwo, beta=0.5),
+    TUNED: partial(TopTwo, beta="optimal"),
+    "Oracle": Oracle,
+    "Uniform": Uniform,
+    "G-optimal": GOptimal,
+    "BestResponse": BestResponse,
+}
+
+TIMES = (10, 20, 50, *range(100, 2001, 100))
 
 CLEAR = 3.0  # standard errors from which on a difference counts: false alarm 0.0027 each
 SMALL = 0.02  # an advantage in accuracy below which nobody would call a rule better
 SIMPLE = ("Uniform", "G-optimal")  # rules that learn nothing while they sample
+# What an outcome may depend on.
+FACTORS = {"criterion": "the recommendation", "hero": "η", "instances": "averaging over instances"}
+COLUMNS = ("setting", "instances", "hero", "criterion", "rival", "standing")
 
 
 class Estimate(NamedTuple):
@@ -30,15 +59,12 @@ class Estimate(NamedTuple):
     error: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} ± {self._error()}"
+        return self.signed("")
 
-    def signed(self) -> str:
-        """With its sign, for differences."""
-        return f"{self.value:+.3f} ± {self._error()}"
-
-    def _error(self) -> str:
-        """To three places, or what shows that it is not 0."""
-        return f"{self.error:.3f}" if self.error >= 0.0005 else f"{self.error:.1g}"
+    def signed(self, sign: str = "+") -> str:
+        """With its sign, for differences; the error to three places, or so that it is not 0."""
+        error = f"{self.error:.3f}" if self.error >= 0.0005 else f"{self.error:.1g}"
+        return f"{self.value:{sign}.3f} ± {error}"
 
     @property
     def standing(self) -> str:
@@ -83,68 +109,54 @@ def units(values: xr.DataArray) -> xr.DataArray:
     return found.transpose(..., "unit", "time")
 
 
-def scores(
-    data: xr.Dataset, rule: str, criterion: Criterion, time: int | None = None
-) -> np.ndarray:
-    """The score of a rule, unit by unit; at the end, unless a time is given."""
+def scores(data: xr.Dataset, rule: str, criterion: Criterion) -> np.ndarray:
+    """The score of a rule, unit by unit."""
     values = units(data[criterion.measure].sel(rule=rule))
     if criterion.whole_run:
         # Rounds between two checkpoints count with the mean of the two.
         times = data.time.values.astype(float)
         return np.trapezoid(values.values, times, axis=-1) / (times[-1] - times[0])
-    return (values.isel(time=-1) if time is None else values.sel(time=time)).values
+    return values.isel(time=-1).values
 
 
-def estimate(
-    data: xr.Dataset, rule: str, criterion: Criterion, time: int | None = None
-) -> Estimate:
+def estimate(data: xr.Dataset, rule: str, criterion: Criterion) -> Estimate:
     """The mean score of a rule."""
-    return estimate_of(scores(data, rule, criterion, time))
+    return estimate_of(scores(data, rule, criterion))
 
 
-def difference(
-    data: xr.Dataset, first: str, second: str, criterion: Criterion, time: int | None = None
-) -> Estimate:
+def difference(data: xr.Dataset, first: str, second: str, criterion: Criterion) -> Estimate:
     """How much higher the first rule scores than the second, unit by unit."""
-    return estimate_of(scores(data, first, criterion, time) - scores(data, second, criterion, time))
+    return estimate_of(scores(data, first, criterion) - scores(data, second, criterion))
 
 
-@dataclass(frozen=True)
 class Contest:
-    """One rule against others on one Dataset, by several criteria."""
+    """One rule against others on one Dataset: its differences by criterion and rival."""
 
-    data: xr.Dataset
-    hero: str
-    rivals: Sequence[str]
-    criteria: Sequence[Criterion] = CRITERIA
-
-    def differences(self, criterion: Criterion) -> dict[str, Estimate]:
-        """Hero minus each rival."""
-        return {r: difference(self.data, self.hero, r, criterion) for r in self.rivals}
-
-    def standings(self) -> list[tuple[str, str, str]]:
-        """(criterion, rival, standing) for each pair."""
-        return [
-            (criterion.name, rival, found.standing)
-            for criterion in self.criteria
-            for rival, found in self.differences(criterion).items()
+    def __init__(
+        self, data: xr.Dataset, hero: str, rivals: Sequence[str],
+        criteria: Sequence[Criterion] = CRITERIA,
+    ) -> None:  # fmt: skip
+        self.hero = hero
+        self.gaps = {c.name: {r: difference(data, hero, r, c) for r in rivals} for c in criteria}
+        self.standings = [
+            (name, rival, gap.standing)
+            for name, gaps in self.gaps.items()
+            for rival, gap in gaps.items()
         ]
 
     def text(self) -> str:
         """The differences, for reading."""
         parts = (
-            f"{criterion.name}: "
-            + ", ".join(f"{r} {d.signed()}" for r, d in self.differences(criterion).items())
-            for criterion in self.criteria
+            f"{name}: " + ", ".join(f"{rival} {gap.signed()}" for rival, gap in gaps.items())
+            for name, gaps in self.gaps.items()
         )
         return f"{self.hero} minus others by " + "; ".join(parts)
 
     def verdict(self) -> str:
         """Whether the hero is clearly ahead of all rivals by all criteria, or how far it may be."""
-        standings = self.standings()
-        if any(standing != "level" for *_, standing in standings):
-            return judge(standings)
-        gaps = [g for criterion in self.criteria for g in self.differences(criterion).values()]
+        if any(standing != "level" for *_, standing in self.standings):
+            return judge(self.standings)
+        gaps = [gap for gaps in self.gaps.values() for gap in gaps.values()]
         room = max(gap.value + CLEAR * gap.error for gap in gaps)
         opening = "does not hold" if room < SMALL else "cannot be told"
         return (
@@ -187,17 +199,11 @@ def also_simple(data: xr.Dataset, hero: str, rivals: Sequence[str]) -> str:
 
 
 def contest_claims(
-    claim: str,
-    data: xr.Dataset,
-    note: str = "",
-    *,
-    heroes: Sequence[str] = HEROES,
-    rivals: Sequence[str] = RIVALS,
-    **numbers: Any,
+    claim: str, data: xr.Dataset, note: str = "", *, rivals: Sequence[str] = RIVALS, **numbers: Any
 ) -> list[Claim]:
     """State a claim for each hero against the rivals; accuracies and note are in the first row."""
     rows, extra = [], f"{accuracies(data)}{note}. "
-    for hero in heroes:
+    for hero in HEROES:
         contest = Contest(data, hero, rivals)
         result = extra + contest.text()
         verdict = f"{contest.verdict()}. {also_simple(data, hero, rivals)}"
@@ -205,6 +211,55 @@ def contest_claims(
         rows.append(state(claim, **measure(data), **texts, **numbers))
         extra = ""
     return rows
+
+
+def compare_all(
+    data: Mapping[tuple[str, str], xr.Dataset], heroes: Sequence[str], rivals: Sequence[str]
+) -> pd.DataFrame:
+    """Compare every hero with every rival by both recommendations; keys: (setting, instances)."""
+    rows = [
+        (*place, hero, *standing)
+        for place, found in data.items()
+        for hero in heroes
+        for standing in Contest(found, hero, rivals, AT_END).standings
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def changes(found: pd.DataFrame, factor: str) -> tuple[list[str], int, int]:
+    """Where the outcome changes with one factor, all else the same.
+
+    Of groups of comparisons that differ in the factor alone: the settings of those whose outcomes
+    are not all the same; how many of these have the hero ahead in one and behind in another; and
+    how many groups there are.
+    """
+    others = [name for name in COLUMNS[:-1] if name != factor]
+    groups = [(key[0], set(one)) for key, one in found.groupby(others).standing if len(one) > 1]
+    changed = [setting for setting, outcomes in groups if len(outcomes) > 1]
+    turned = sum({"ahead", "behind"} <= outcomes for _, outcomes in groups)
+    return changed, turned, len(groups)
+
+
+def dependence_claim(
+    data: Mapping[tuple[str, str], xr.Dataset], where: str, *,
+    heroes: Sequence[str] = HEROES, rivals: Sequence[str] = RIVALS,
+) -> Claim:  # fmt: skip
+    """State whether the outcomes depend on what the paper leaves open."""
+    found = compare_all(data, heroes, rivals)
+    parts, matters, turns = [], [], []
+    for factor, name in FACTORS.items():
+        changed, turned, groups = changes(found, factor)
+        if groups:
+            settings = "; ".join(dict.fromkeys(changed))
+            parts.append(
+                f"{name}: {len(changed)} of {groups} change, {turned} from ahead to behind or back"
+                + (f" (in {settings})" if settings else "")
+            )
+            matters += [name] * bool(changed)
+            turns += [name] * bool(turned)
+    answer = "fails" if turns else "part" if matters else "holds"
+    result = ". ".join(parts)
+    return state("dependence", answer, where=where, result=result, matters=matters, turns=turns)
 
 
 def accuracies(data: xr.Dataset) -> str:

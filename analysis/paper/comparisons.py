@@ -9,18 +9,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from bayes_feasible.analysis.paper import compare, figures, rule_sets
+from bayes_feasible.analysis.paper import compare, figures
 from bayes_feasible.analysis.paper.claims import Claim, fill, state, words
-from bayes_feasible.analysis.paper.compare import AT_END, Contest, contest_claims, measure
-from bayes_feasible.analysis.paper.dependence import dependence_claim
+from bayes_feasible.analysis.paper.compare import AT_END, HEROES, PAPER_ETA, RIVALS, RULES, TIMES
 from bayes_feasible.analysis.paper.films import ResampledRatings
-from bayes_feasible.analysis.paper.rule_sets import (
-    HEROES,
-    PAPER_ETA,
-    RIVALS,
-    RULES,
-    TIMES,
-)
 from bayes_feasible.analysis.paper.runs import Data, Experiment, Part, Rules
 from bayes_feasible.instance import Instance
 from bayes_feasible.instances import end_of_optimism, movielens, random_ball
@@ -39,7 +31,7 @@ class Setting(NamedTuple):
     title: str  # of its figure
     words: dict[str, Any]  # of its claims
     place: tuple[str, str]  # the setting, and whether it is one instance or many
-    make: Callable[[int], list[Instance]]  # so many instances
+    make: Callable[[int], Instance]  # from a seed
     rules: Rules = RULES
     times: Sequence[int] = TIMES
     share: int = 1  # times the repetitions of other settings
@@ -57,7 +49,7 @@ def work(
     for name, one in table.items():
         number = instances if one.place[1] == AVERAGE else 1
         each = one.share * repetitions if number == 1 else max(2, repetitions // number)
-        made = one.make(number)
+        made = [one.make(SEED + i) for i in range(number)]
         found.append(
             Experiment(name, made, one.rules, times or one.times, each, environment=one.environment)
         )
@@ -71,25 +63,18 @@ def pictures(table: Table, data: Data, **options: Any) -> dict[str, Figure]:
 
 def _contests(claim: str, table: Table, data: Data) -> list[Claim]:
     """Each hero against its rivals in every setting."""
-    each = (contest_claims(claim, data[name], **one.words) for name, one in table.items())
+    each = (compare.contest_claims(claim, data[name], **one.words) for name, one in table.items())
     return [row for rows in each for row in rows]
 
 
 def _dependence(table: Table, data: Data, where: str, rivals: Sequence[str] = RIVALS) -> Claim:
     places = {one.place: data[name] for name, one in table.items()}
-    return dependence_claim(places, where, rivals=rivals)
+    return compare.dependence_claim(places, where, rivals=rivals)
 
 
-def _angle(alpha: float, _number: int) -> list[Instance]:
-    return [end_of_optimism(alpha)]
-
-
-def _films(_number: int, **options: Any) -> list[Instance]:
-    return [movielens(**options)]
-
-
-def _balls(d: int, k: int, number: int, **options: Any) -> list[Instance]:
-    return [random_ball(d, k, SEED + i, **options) for i in range(number)]
+def _the_same(make: Callable[..., Instance], _seed: int, **options: Any) -> Instance:
+    """An instance that no seed changes."""
+    return make(**options)
 
 
 # Section 6.1: the "End of Optimism" instances, for three angles
@@ -98,7 +83,7 @@ ALPHAS = (0.1, 0.2, 0.3)
 OPTIMISM: Table = {
     f"end_of_optimism_{alpha}": Setting(
         f"End of Optimism, α = {alpha}", {"alpha": alpha}, (f"α = {alpha}", ONE),
-        partial(_angle, alpha),
+        partial(_the_same, end_of_optimism, alpha=alpha),
         share=2,  # these runs are short, and the best known
     )
     for alpha in ALPHAS
@@ -116,11 +101,8 @@ def optimism_claims(data: Data) -> list[Claim]:
 def _near_optimum(data: Data) -> Claim:
     parts, short = [], []
     for name, setting in OPTIMISM.items():
-        found = data[name]
-        each = {
-            rule: compare.estimate(found, rule, compare.EFFICIENCY)
-            for rule in map(str, found.rule.values)
-        }
+        rules = map(str, data[name].rule.values)
+        each = {rule: compare.estimate(data[name], rule, compare.EFFICIENCY) for rule in rules}
         parts.append(f"{setting.place[0]}: " + ", ".join(f"{r} {e}" for r, e in each.items()))
         short.append(each[PAPER_ETA].value)
     return state("near_optimum", result="; ".join(parts), least=min(short), most=max(short))
@@ -157,7 +139,7 @@ KINDS = {"": (OF_SEED, ONE, OF_SEED), "_average": (AVERAGE, AVERAGE, "average of
 BALL: Table = {
     f"random_ball{kind}_d{d}_k{k}": Setting(
         f"Unit ball, d = {d}, K = {k}: {long}", {"d": d, "k": k, "label": label},
-        (f"d = {d}, K = {k}", instances), partial(_balls, d, k),
+        (f"d = {d}, K = {k}", instances), partial(random_ball, d, k),
     )
     for d, k in SIZES
     for kind, (label, instances, long) in KINDS.items()
@@ -175,7 +157,7 @@ def _over_all(data: Data, hero: str) -> Claim:
     """The claim as the paper puts it: faster for every number of arms and of dimensions."""
     standings, parts, total = [], [], Counter(ahead=0, level=0, behind=0)
     for name, setting in sorted(BALL.items(), key=lambda item: item[1].place[1] == AVERAGE):
-        found = Contest(data[name], hero, RIVALS).standings()
+        found = compare.Contest(data[name], hero, RIVALS).standings
         standings += found
         own = Counter(standing for *_, standing in found)
         counts = ", ".join(f"{own[word]} {word}" for word in total)
@@ -208,7 +190,7 @@ PEPS_RULES = RULES | {
 FREE: Table = {
     f"peps{kind}": Setting(
         f"No constraint, d = 2, K = 5: {long}", {"label": label}, ("d = 2, K = 5", instances),
-        partial(_balls, 2, 5, threshold=float("inf")), PEPS_RULES, PEPS_TIMES,
+        partial(random_ball, 2, 5, threshold=float("inf")), PEPS_RULES, PEPS_TIMES,
     )
     for kind, (label, instances, long) in KINDS.items()
 }  # fmt: skip
@@ -218,19 +200,19 @@ def peps_claims(data: Data) -> list[Claim]:
     """Known and unknown budget, on one instance and on average."""
     rows = []
     for name, setting in FREE.items():
-        found, shared = data[name], setting.words | measure(data[name])
-        rows.append(_known(found, shared))
+        found, shared = data[name], setting.words | compare.measure(data[name])
         rows += [
-            _unknown(found, shared, *each) for each in ((FORGETS, "forgets"), (KEEPS, "keeps"))
-        ]
+            _known(found, shared), _unknown(found, shared, FORGETS, "forgets"),
+            _unknown(found, shared, KEEPS, "keeps"),
+        ]  # fmt: skip
     return rows
 
 
 def _known(found: xr.Dataset, shared: dict[str, Any]) -> Claim:
-    contest = Contest(found, PAPER_ETA, (KNOWN, FIXED))
+    contest = compare.Contest(found, PAPER_ETA, (KNOWN, FIXED))
     same = (found.allocation.sel(rule=PAPER_ETA) == found.allocation.sel(rule=KNOWN)).all()
-    level = all(standing == "level" for *_, standing in contest.standings())
-    against = [f"{s} by {c}" for c, rival, s in contest.standings() if rival == FIXED]
+    level = all(standing == "level" for *_, standing in contest.standings)
+    against = [f"{s} by {c}" for c, rival, s in contest.standings if rival == FIXED]
     return state(
         "peps_known",
         "holds" if level else "part",
@@ -242,9 +224,10 @@ def _known(found: xr.Dataset, shared: dict[str, Any]) -> Claim:
 
 
 def _unknown(found: xr.Dataset, shared: dict[str, Any], rule: str, how: str) -> Claim:
-    contest = Contest(found, PAPER_ETA, (rule,))
+    contest = compare.Contest(found, PAPER_ETA, (rule,))
     around = "; ".join(
-        f"after {t} pulls {compare.difference(found, PAPER_ETA, rule, AT_END[0], t).signed()}"
+        f"after {t} pulls "
+        + compare.difference(found.sel(time=[t]), PAPER_ETA, rule, AT_END[0]).signed()
         for t in (RESTART, RESTART + 6)
         if t in found.time.values
     )
@@ -265,7 +248,7 @@ def peps_pictures(data: Data) -> dict[str, Figure]:
 # Section 6.4: films, the best rated on MovieLens among those that IMDb scores below 7.5
 
 FILM_TIMES = (10, 20, 50, 100, 200, *range(500, 5001, 500))
-FILM_RIVALS = (rule_sets.THOMPSON, rule_sets.TOP_TWO)  # those of the paper's figure
+FILM_RIVALS = (compare.THOMPSON, compare.TOP_TWO)  # those of the paper's figure
 PULLED = compare.Criterion("share of pulls that are the best film", "best_share")
 # The paper's L, R1 and R2, which give its eta: 1/480.
 FILM_RULES = RULES | {
@@ -275,7 +258,7 @@ FEW = {name: FILM_RULES[name] for name in (*HEROES, *FILM_RIVALS, "Uniform", "G-
 FILMS: Table = {
     name: Setting(
         label[0].upper() + label[1:], {"label": label}, (label, "one table"),
-        partial(_films, **options), rules, FILM_TIMES,
+        partial(_the_same, movielens, **options), rules, FILM_TIMES,
         environment=world,
     )
     for name, label, options, rules, world in (
@@ -294,12 +277,12 @@ def film_claims(data: Data) -> list[Claim]:
     """BLFAIPS against LinTS and Top-Two in each setting, by both readings of accuracy."""
     rows: list[Claim] = []
     for name, setting in FILMS.items():
-        found, size = data[name], measure(data[name])
+        found, size = data[name], compare.measure(data[name])
         best = np.atleast_1d(found.attrs["best"])[0]
         note = _genre_note(found) if name == "films_60_genres" else ""
         texts = setting.words | {"rivals": FILM_RIVALS, "best": best}
-        rows += contest_claims("movielens", found, note, **texts)
-        pulled = Contest(found, PAPER_ETA, FILM_RIVALS, [PULLED])
+        rows += compare.contest_claims("movielens", found, note, **texts)
+        pulled = compare.Contest(found, PAPER_ETA, FILM_RIVALS, [PULLED])
         texts = setting.words | {"result": pulled.text(), "verdict": pulled.verdict()}
         rows.append(state("film_pulled", **size, **texts))
     depends = _dependence(FILMS, data, "Section 6.4", FILM_RIVALS)

@@ -14,7 +14,7 @@ from bayes_feasible.analysis.paper.claims import Claim
 from bayes_feasible.analysis.paper.runs import Data, Part, Piece, complete
 from bayes_feasible.analysis.report import style
 from bayes_feasible.analysis.study.store import Store
-from bayes_feasible.files.atomic import replaced, write_bytes
+from bayes_feasible.files.atomic import write_bytes
 
 PARTS = {  # in the order of the table
     **comparisons.PARTS,
@@ -35,22 +35,10 @@ def report(
 ) -> list[Claim]:
     """Run parts of the report and write their files and the table of claims.
 
-    Parameters
-    ----------
-    folder : Path
-        Where everything is written; numbers in it that have the same settings are kept.
-    repetitions : int
-        Runs of each rule in each setting; where many instances are averaged, in all.
-    only : names of parts
-    workers : int, optional
-        Processes; by default one for each core, and 0 for this process alone.
-    say : callable
-        Told about progress.
-
-    Returns
-    -------
-    list of Claim
-        The table: of these parts, and of those that earlier runs left in the folder.
+    Numbers in the folder that have the same settings are kept. `repetitions` are runs of each rule
+    in each setting; where many instances are averaged, in all. `workers` are processes: by default
+    one for each core, and 0 for this process alone. `say` is told about progress. Returns the
+    table: of these parts, and of those that earlier runs left in the folder.
     """
     unknown = sorted(set(only) - set(PARTS))
     if unknown:
@@ -84,22 +72,18 @@ def finish(
     there already and has the same settings is not computed again.
     """
     found: dict[str, xr.Dataset] = {}
-    waiting = dict(parts)
     pieces = [piece for own in parts.values() for piece in own]
     for piece, dataset, kept in complete(pieces, store, workers, progress=sys.stderr.isatty()):
         write_bytes(store.folder.parent / f"{piece.name}.nc", store.read(piece.key))
         found[piece.name] = dataset
         say(f"  {piece.name}.nc: {'kept' if kept else 'written'}")
-        for name, own in list(waiting.items()):
-            if all(one.name in found for one in own):
-                del waiting[name]
+        for name, own in parts.items():
+            if piece in own and all(one.name in found for one in own):
                 yield name, {one.name: found[one.name] for one in own}
 
 
 def conclude(part: Part, data: Data, folder: Path, command: str) -> list[Claim]:
     """Write the figures of a part; returns its rows of the table."""
     for name, figure in part.pictures(data).items():
-        for kind in ("png", "svg"):
-            with replaced(folder / f"{name}.{kind}") as temporary:
-                style.write(figure, temporary)
+        style.save(figure, folder / name)
     return [replace(row, command=row.command or command) for row in part.claims(data)]

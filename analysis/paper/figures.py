@@ -9,8 +9,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bayes_feasible.analysis.paper.compare import CRITERIA, difference, units
-from bayes_feasible.analysis.paper.rule_sets import RULES
+from bayes_feasible.analysis.paper.compare import CRITERIA, RULES, difference, units
 from bayes_feasible.analysis.report.style import COLOURS, STYLE
 
 BAND = 2.0  # standard deviations of the average, as in the paper

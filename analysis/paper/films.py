@@ -1,11 +1,11 @@
 """Film ratings as they were given: pulls that draw one of a film's real ratings."""
 
-import csv
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from bayes_feasible._check import Array
@@ -21,14 +21,8 @@ class ResampledRatings(Environment):
 
     The films are those of `bayes_feasible.instances.movielens`, in that order. Ratings are drawn
     with replacement from the film's histogram, so rewards are neither Gaussian nor of the noise
-    that the rules assume.
-
-    Parameters
-    ----------
-    instance, rewards, costs
-        See `Environment`.
-    score_noise : float
-        Standard deviation of Gaussian noise on the score; 0 shows the score itself.
+    that the rules assume. `score_noise` is the standard deviation of Gaussian noise on the score;
+    0 shows the score itself.
     """
 
     def __init__(
@@ -48,20 +42,19 @@ class ResampledRatings(Environment):
 @cache
 def rating_tables() -> tuple[Array, NDArray[np.int64]]:
     """Every rating of every film (film, rating), the rows filled up with nan; and their numbers."""
-    histograms = [np.array([int(row[f"n_{level}"]) for level in LEVELS]) for row in _rows()]
-    counts = np.array([int(histogram.sum()) for histogram in histograms])
+    histograms = _films()[[f"n_{level}" for level in LEVELS]].to_numpy()
+    counts = histograms.sum(axis=1)
     ratings = np.full((len(counts), counts.max()), np.nan)
     for row, histogram, count in zip(ratings, histograms, counts, strict=True):
         row[:count] = np.repeat(LEVELS, histogram)
     return ratings, counts
 
 
-@cache
 def film_scores() -> Array:
     """The IMDb score of each film."""
-    return np.array([float(row["imdb_score"]) for row in _rows()])
+    return _films()["imdb_score"].to_numpy(dtype=float)
 
 
-def _rows() -> list[dict[str, str]]:
-    text = files("bayes_feasible").joinpath(FILMS).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
+def _films() -> pd.DataFrame:
+    with files("bayes_feasible").joinpath(FILMS).open(encoding="utf-8") as stream:
+        return pd.read_csv(stream)

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from bayes_feasible._check import Array
-from bayes_feasible.compiled import BORROWER, BORROWING_DOOR, DOOR
+from bayes_feasible.compiled import BORROWING_DOOR, DOOR
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
 from bayes_feasible.rules.blfaips import BLFAIPS, play_game
@@ -64,8 +64,8 @@ def printed_update(weights, loss, gap):
     return gap + max(expected - mixed, 0.0)
 
 
-@njit(**BORROWER)
-def choose(options, memory, geo, state, work, rng):
+@njit(**DOOR)
+def ask(options, memory, geo, state, work, rng):
     """A round of BLFAIPS; then its weights are replaced by the printed ones."""
     state.clock[0] += 1
     explore = float(state.clock[0]) ** -options.exploration
@@ -81,17 +81,11 @@ def choose(options, memory, geo, state, work, rng):
 
 
 @njit(**DOOR)
-def ask(options, memory, geo, state, work, rng):
-    """One step."""
-    return choose(options, memory, geo, state, work, rng)
-
-
-@njit(**DOOR)
 def run(options, memory, geo, state, work, rng, world, reward_rng, cost_rng, rounds):
     """So many rounds; returns how many."""
     seen = np.empty(world.costs.shape[1])
     for _ in range(rounds):
-        arm = choose(options, memory, geo, state, work, rng)
+        arm = ask(options, memory, geo, state, work, rng)
         pull(geo, state, work, world, reward_rng, cost_rng, arm, seen)
     return rounds
 
@@ -99,12 +93,7 @@ def run(options, memory, geo, state, work, rng, world, reward_rng, cost_rng, rou
 class PrintedAdaHedge(BLFAIPS):
     """BLFAIPS with the printed update of the weights.
 
-    Parameters
-    ----------
-    problem, seed, eta, exploration, recommendation
-        See `BLFAIPS`.
-    overwrite : bool
-        Whether the update starts from the mixture that was sampled from, instead of the weights.
+    With `overwrite` it starts from the mixture that was sampled from, instead of the weights.
     """
 
     settings: ClassVar[tuple[str, ...]] = (*BLFAIPS.settings, "overwrite")

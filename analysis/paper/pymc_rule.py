@@ -22,13 +22,8 @@ Point = dict[str, Any]
 class Sampler:
     """One compiled model of a problem, restricted to an alternative set, and a step method.
 
-    Parameters
-    ----------
-    problem : Problem
-        With one constraint at least.
-    method : callable
-        A PyMC step method that needs no gradient, such as `pymc.Slice`.
-    seed : int
+    The problem has one constraint at least, and the step method of PyMC needs no gradient, such as
+    `pymc.Slice`.
     """
 
     def __init__(self, problem: Problem, method: Callable[..., Any], seed: int = 0) -> None:
@@ -63,15 +58,8 @@ def _inside(posterior: Posterior, doubted: Alternative) -> Point:
 class SampledBLFAIPS(BLFAIPS):
     """BLFAIPS at η = 1 with a Markov chain in place of the exact draw.
 
-    The chain goes on from round to round, while it stays in the alternative set.
-
-    Parameters
-    ----------
-    problem, seed
-        See `Rule`.
-    sampler : Sampler
-    sweeps : int
-        Steps of the chain in each round.
+    The chain makes so many `sweeps` in each round, and goes on from round to round while it stays
+    in the alternative set.
     """
 
     def __init__(

@@ -56,14 +56,11 @@ class Piece(NamedTuple):
 
 
 def cut(
-    name: str,
-    settings: Any,
-    work: Sequence[Callable[[], Any]],
+    name: str, settings: Any, work: Sequence[Callable[[], Any]],
     join: Callable[[list[xr.Dataset]], xr.Dataset] = lambda found: found[0],
     record: Callable[[Any], xr.Dataset] = lambda found: found,
-    prepare: Callable[[], object] = lambda: None,
-    blocks: Sequence[Any] = (),
-) -> Piece:
+    prepare: Callable[[], object] = lambda: None, blocks: Sequence[Any] = (),
+) -> Piece:  # fmt: skip
     """Make a piece: tasks whose numbers depend on `settings` and their own of `blocks`."""
     causes = {"settings": settings, "written_by": WRITTEN_BY}
     tasks = [
@@ -123,14 +120,11 @@ class Part(NamedTuple):
 def run(experiment: Experiment) -> xr.Dataset:
     """Run an experiment here, without keeping anything.
 
-    Returns
-    -------
-    Dataset
-        Over `instance`, `rule`, `replicate` and `time`: `drawn` (the share of posterior draws
-        under which the best candidate is best: how probably the paper's recommendation is
-        right), `by_draw` and `by_mean` (what one draw and the means recommend), `correct` (the
-        latter is the best or a copy of it), `efficiency` and `best_share`; and the mean
-        `allocation`, over `instance`, `rule`, `time` and `arm`.
+    Gives over `instance`, `rule`, `replicate` and `time`: `drawn` (the share of posterior draws
+    under which the best candidate is best: how probably the paper's recommendation is right),
+    `by_draw` and `by_mean` (what one draw and the means recommend), `correct` (the latter is the
+    best or a copy of it), `efficiency` and `best_share`; and the mean `allocation`, over
+    `instance`, `rule`, `time` and `arm`.
     """
     piece = experiment.piece()
     return piece.join([task.record(task()) for task in piece.tasks])
@@ -159,17 +153,12 @@ def complete(
             bar.update()
             piece = owner[task.key]
             left[piece.name] -= 1
-            if not left[piece.name]:
-                yield piece, _keep_whole(piece, store), False
-
-
-def _keep_whole(piece: Piece, store: Store) -> xr.Dataset:
-    """Keep a piece as a whole, in the place of its parts."""
-    found = piece.join([store.read_dataset(task.key) for task in piece.tasks])
-    encoding = {name: SMALLER for name in found.data_vars if found[name].dtype.kind in "fib"}
-    store.write(piece.name, piece.key, found, encoding=encoding)
-    store.remove(task.key for task in piece.tasks)
-    return store.read_dataset(piece.key)
+            if not left[piece.name]:  # kept as a whole, in the place of its parts
+                found = piece.join([store.read_dataset(task.key) for task in piece.tasks])
+                numbers = [name for name in found.data_vars if found[name].dtype.kind in "fib"]
+                store.write(piece.name, piece.key, found, encoding=dict.fromkeys(numbers, SMALLER))
+                store.remove(task.key for task in piece.tasks)
+                yield piece, store.read_dataset(piece.key), False
 
 
 def repeat(work: Callable[[Any], xr.Dataset], seed: Any, runs: int, horizon: int) -> xr.Dataset:

@@ -75,20 +75,20 @@ def good_events(
     off = (means - parameters(instance))[:-1]
     distance = np.sqrt(np.einsum("tbi,tij,tbj->bt", off, precisions[:-1], off))
     rounds = np.arange(1.0, horizon + 1)
-    confidence, estimate = np.empty((len(deltas), 2)), np.empty(len(deltas))
+    logs = np.log(1 / np.array(deltas))
+    radii = np.array([[radius(problem, rounds, k * log) for k in (2.0, 1.0)] for log in logs])
     longest = longest_arm(problem)
     highest = np.abs(means[:-1] @ problem.arms.T).max(axis=(0, 2))
-    for i, delta in enumerate(deltas):
-        radii = [radius(problem, rounds, factor * np.log(1 / delta)) for factor in (2.0, 1.0)]
-        confidence[i] = [np.max(distance / each) for each in radii]
-        estimate[i] = np.max(highest / (longest + longest * radii[0][:, -1]))
     design = problem.arms.T @ (problem.design[:, np.newaxis] * problem.arms)
     root = np.linalg.inv(np.linalg.cholesky(design))
     least = np.linalg.eigvalsh(root @ precisions[1:] @ root.T)[:, 0]
     return xr.Dataset(
         {
-            "confidence": (("delta", "kind"), confidence),
-            "estimate": ("delta", estimate),
+            "confidence": (("delta", "kind"), np.max(distance / radii, axis=(2, 3))),
+            "estimate": (
+                "delta",
+                np.max(highest / (longest + longest * radii[:, 0, :, -1]), axis=1),
+            ),
             "explored": settle(least >= 0.75 * rounds**0.75),
             "printed": settle(least >= 0.75),
         }

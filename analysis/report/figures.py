@@ -17,19 +17,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
+from bayes_feasible.analysis.report import style as looks
 from bayes_feasible.analysis.report.geometry import geometry
-from bayes_feasible.analysis.report.style import (
-    LIMIT,
-    SHOWN_ARMS,
-    SIZE,
-    STYLE,
-    finish,
-    make_axes,
-    plain_name,
-    save,
-    shorten,
-    styles,
-)
+from bayes_feasible.analysis.report.style import LIMIT, finish, make_axes, plain_name, styles
 from bayes_feasible.instance import Instance
 
 SAMPLERS = {
@@ -73,8 +63,8 @@ def log_error(summary: xr.Dataset, axes: Axes | None = None) -> Axes:
     """
     alone = axes is None and summary.sizes["rule"] > 1
     if alone:
-        with mpl.rc_context(STYLE):
-            figure = Figure(figsize=(SIZE[0], 6.3), layout="constrained")
+        with mpl.rc_context(looks.STYLE):
+            figure = Figure(figsize=(looks.SIZE[0], 6.3), layout="constrained")
             axes, below = figure.subplots(2, sharex=True, height_ratios=(3, 2))
         _behind(below, summary)
     axes = make_axes(axes)
@@ -139,7 +129,7 @@ def allocation(summary: xr.Dataset, axes: Axes | None = None) -> Axes:
     axes = make_axes(axes)
     final, best = summary.allocation.isel(time=-1), summary.optimal_allocation
     weight = np.maximum(best, final.max("rule"))
-    order = np.sort(np.argsort(-weight.values, kind="stable")[:SHOWN_ARMS])
+    order = np.sort(np.argsort(-weight.values, kind="stable")[: looks.SHOWN_ARMS])
     place = np.arange(order.size)
     rules = styles(summary.rule.values)
     axes.bar(
@@ -153,7 +143,7 @@ def allocation(summary: xr.Dataset, axes: Axes | None = None) -> Axes:
             linestyle="none", label=plain_name(name), color=style["color"], marker=style["marker"],
             markersize=5, zorder=3,
         )  # fmt: skip
-    names = [shorten(str(name)) for name in summary.arm.values[order]]
+    names = [looks.shorten(str(name)) for name in summary.arm.values[order]]
     long = max(map(len, names)) > 5 and order.size > 4
     axes.set_xticks(place, names, rotation=30 if long else 0, ha="right" if long else "center")
     hidden = summary.sizes["arm"] - order.size
@@ -173,10 +163,13 @@ def rate_posterior(summary: xr.Dataset) -> Axes:
     known = summary.rate_draws.dropna("rule", how="all")
     rules = styles(known.rule.values)
     probability, region = summary.attrs["probability"], summary.attrs["region"]
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(SIZE[0], 1.8 + 0.42 * len(rules)), layout="constrained")
+    with mpl.rc_context(looks.STYLE):
+        figure = Figure(figsize=(looks.SIZE[0], 1.8 + 0.42 * len(rules)), layout="constrained")
         axes = figure.subplots()
-        left, right = _rate_limits(known)
+        low, high = known.quantile([0.001, 0.999], ("chain", "draw")).values
+        left, right = min(float(low.min()), 0.95), max(float(high.max()), 1.0)
+        margin = 0.04 * (right - left)
+        left, right = left - margin, right + margin
         axes.axvspan(
             1 - region, 1.0, color="#009E73", alpha=0.18, linewidth=0, zorder=0,
             label=f"within {100 * region:g} % of Γ",
@@ -188,7 +181,7 @@ def rate_posterior(summary: xr.Dataset) -> Axes:
         axes.axvline(1.0, color="#B00020", **LIMIT)
         for row, (name, style) in enumerate(rules.items()):
             draws = known.sel(rule=name)
-            grid, density = _density(draws)
+            grid, density = az.kde(draws, dim=("chain", "draw")).sel(plot_axis=["x", "y"]).values
             shape = 0.62 * density / density.max()
             axes.fill_between(grid, -row, shape - row, color=style["color"], alpha=0.35, lw=0)
             axes.plot(grid, shape - row, color=style["color"], linewidth=1.2)
@@ -244,19 +237,6 @@ def scoreboard(board: xr.Dataset, axes: Axes | None = None) -> Axes:
     return finish(axes, columns=4)
 
 
-def _density(draws: xr.DataArray) -> tuple[Any, Any]:
-    """A kernel density estimate: where, and how dense."""
-    found = az.kde(draws, dim=("chain", "draw"))
-    return found.sel(plot_axis="x").values, found.sel(plot_axis="y").values
-
-
-def _rate_limits(draws: xr.DataArray) -> tuple[float, float]:
-    low, high = draws.quantile([0.001, 0.999], ("chain", "draw")).values
-    bottom, top = float(np.min(low)), float(np.max(high))
-    margin = 0.04 * (max(top, 1.0) - min(bottom, 0.95))
-    return min(bottom, 0.95) - margin, max(top, 1.0) + margin
-
-
 def draw_study(
     summary: xr.Dataset, instance: Instance, folder: Path,
     boards: Mapping[int, xr.Dataset] | None = None,
@@ -307,7 +287,7 @@ def draw_study(
         drawn["rate_posterior"] = rate_posterior(summary)
     for time, board in (boards or {}).items():
         drawn[f"scoreboard_{time}"] = scoreboard(board)
-    return [path for name, axes in drawn.items() for path in save(axes, Path(folder, name))]
+    return [path for name, axes in drawn.items() for path in looks.save(axes, Path(folder, name))]
 
 
 def _curves(axes: Axes, summary: xr.Dataset, name: str) -> None:

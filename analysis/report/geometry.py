@@ -47,11 +47,10 @@ def geometry(instance: Instance) -> list[Axes]:
         figure = Figure(figsize=size, layout="constrained")
         drawn = [figure.add_subplot(rows, columns, i + 1) for i in range(len(planes))]
         for axes, (title, truth, found, normals, limits, noise) in zip(drawn, planes, strict=True):
-            radius = _plane_radius(truth, found)
-            axes.set(
-                xlim=(truth[0] - radius, truth[0] + radius),
-                ylim=(truth[1] - radius, truth[1] + radius),
-            )
+            apart = float(np.max(np.abs(found - truth)))  # room around truth and alternative
+            radius = max(2.2 * apart, 0.6 * float(np.max(np.abs(truth))), 0.1)
+            xlim, ylim = ((at - radius, at + radius) for at in truth)
+            axes.set(xlim=xlim, ylim=ylim)
             _half_planes(axes, normals, limits, event, truth, radius)
             _ellipse(axes, truth, precision / noise**2, found)
             axes.plot(*truth, "o", color="black", markersize=6, label="truth", zorder=5)
@@ -89,28 +88,20 @@ def _planes(instance: Instance, alternative: Alternative, nearest: xr.Dataset) -
     ]  # fmt: skip
 
 
-def _plane_radius(truth: Any, found: Any) -> float:
-    """Half the width of the picture: room around truth and alternative."""
-    apart = float(np.max(np.abs(found - truth)))
-    return max(2.2 * apart, 0.6 * float(np.max(np.abs(truth))), 0.1)
-
-
 def _half_planes(
-    axes: Axes, normals: Any, limits: Any, hardest: int, truth: Any, radius: float
+    axes: Axes, normals: Any, limits: Any, hardest: int, centre: Any, radius: float
 ) -> None:
     """The limit of every event as a line; the side of the hardest one shaded."""
-    centre = truth
     for event, (normal, limit) in enumerate(zip(normals, limits, strict=True)):
         length = float(np.linalg.norm(normal))
         if not math.isfinite(limit) or length == 0:
             continue
         unit, offset = normal / length, limit / length
-        along = np.array([-unit[1], unit[0]])
+        along = 4 * radius * np.array([-unit[1], unit[0]])
         foot = centre + (offset - unit @ centre) * unit
-        ends = np.array([foot - 4 * radius * along, foot + 4 * radius * along])
+        ends = np.array([foot - along, foot + along])
         if event == hardest:
-            beyond = ends + 8 * radius * unit
-            corners = np.vstack([ends, beyond[::-1]])
+            corners = np.vstack([ends, (ends + 8 * radius * unit)[::-1]])
             axes.fill(*corners.T, color="#D55E00", alpha=0.13, linewidth=0, label="mistaken there")
         colour, width = ("#D55E00", 1.8) if event == hardest else ("0.65", 0.9)
         axes.plot(*ends.T, color=colour, linewidth=width, zorder=2)

@@ -17,22 +17,10 @@ import numpy as np
 import xarray as xr
 
 from bayes_feasible._display import visible
+from bayes_feasible.analysis.study import verdicts
 from bayes_feasible.analysis.study.folder import FIGURES, MANIFEST, SPECIFICATION, parse_manifest
 from bayes_feasible.analysis.study.store import hash_bytes
-from bayes_feasible.analysis.study.verdicts import (
-    ATTAINS,
-    BELOW,
-    ESS,
-    FAULT,
-    OVERSHOOT,
-    OVERSHOT,
-    RHAT,
-    UNDECIDED,
-    UNDEFINED,
-    overshot,
-    require_summary,
-    words,
-)
+from bayes_feasible.analysis.study.verdicts import OVERSHOOT, OVERSHOT, VERDICTS, overshot, words
 from bayes_feasible.files.atomic import write_bytes
 from bayes_feasible.files.guard import MOST_TEXT, Folder, blame
 
@@ -40,7 +28,7 @@ PAGE, SUMMARY = "report.html", "summary.nc"
 TEMPLATES = Path(__file__).with_name("templates")
 FEW_REPLICATES = 10
 SHOWN_ARMS = 20
-TONE = {ATTAINS: "good", BELOW: "bad", UNDECIDED: "open", UNDEFINED: "open", FAULT: "fault"}
+TONE = dict(zip(VERDICTS, ("good", "bad", "open", "fault", "open"), strict=True))
 MOST_SCORES = 10_000
 SAMPLER_TROUBLE = ("condemned", "failed", "doubtful")
 BOARD = "scoreboard_"  # and the number of pulls: the name of a figure
@@ -123,11 +111,14 @@ def render(files: Folder) -> str:
     if files.exists(MANIFEST):
         with blame(files.path / MANIFEST):
             manifest = parse_manifest(files.read_text(MANIFEST))
-    with blame(files.path / "optimum.nc"):
-        hardest = "" if optimum is None else _describe_hardest(optimum)
+    hardest = ""
+    if optimum is not None:
+        with blame(files.path / "optimum.nc"):
+            hardest = str(optimum.hardest.item())
+            hardest = hardest and f"{hardest} ({optimum.mistake.item()})"
     boards = _read_boards(files)
     with blame(files.path / SUMMARY):
-        require_summary(summary)
+        verdicts.require_summary(summary)
         rules = list(_rows(summary, "rule"))
         names = ", ".join(str(rule.rule.item()) for rule in rules)
         found = {
@@ -152,7 +143,7 @@ def render(files: Folder) -> str:
         specification=text,
         versions=_tabulate_versions(manifest),
         checksums=_tabulate_checksums(files, manifest),
-        limits={"rhat": RHAT, "ess": ESS},
+        limits={"rhat": verdicts.RHAT, "ess": verdicts.ESS},
         overshot=OVERSHOT,
         overshoot=OVERSHOOT,
         **found,
@@ -220,13 +211,14 @@ def write_headline(summary: xr.Dataset) -> str:
     'After 5,000 pulls Uniform stays below the optimal rate.'
     """
     phrases = []
-    for verdict, one, many in (
-        (ATTAINS, "attains the optimal rate", "attain the optimal rate"),
-        (BELOW, "stays below the optimal rate", "stay below the optimal rate"),
-        (UNDECIDED, "is undecided", "are undecided"),
-        (FAULT, "shows a fault", "show a fault"),
-        (UNDEFINED, "has no rate to attain", "have no rate to attain"),
-    ):
+    forms = (
+        ("attains the optimal rate", "attain the optimal rate"),
+        ("stays below the optimal rate", "stay below the optimal rate"),
+        ("is undecided", "are undecided"),
+        ("shows a fault", "show a fault"),
+        ("has no rate to attain", "have no rate to attain"),
+    )
+    for verdict, (one, many) in zip(VERDICTS, forms, strict=True):
         names = [str(name) for name in summary.rule.values[summary.verdict.values == verdict]]
         if names:
             quoted = [f"“{name}”" if "," in name else name for name in names]
@@ -243,7 +235,7 @@ def _find_warnings(
         name = one.rule.item()
         if one.trouble.item():
             found.append(f"The fit of {name} cannot be trusted: {one.trouble.item()}.")
-        if one.verdict.item() == FAULT:
+        if one.verdict.item() == verdicts.FAULT:
             found.append(f"{name}: {one.explanation.item()}.")
         if overshot(one):
             found.append(
@@ -367,11 +359,6 @@ def _tabulate_samplers(where: str, scores: Sequence[xr.Dataset]) -> Table:
     ]  # fmt: skip
     caption = f"Samplers of the alternative set{where}, against the exact answer"
     return Table(caption, header, rows, words=(0, 1), prose=(6,))
-
-
-def _describe_hardest(optimum: xr.Dataset) -> str:
-    hardest = str(optimum.hardest.item())
-    return hardest and f"{hardest} ({optimum.mistake.item()})"
 
 
 def _tabulate_allocation(summary: xr.Dataset) -> Table:

@@ -77,10 +77,9 @@ def _family(name: str) -> str:
     return next((known for known in FAMILIES if plain.startswith(known.lower())), name)
 
 
-def save(axes: Axes, path: Path) -> list[Path]:
-    """Write the figure of some axes as `path`.png and `path`.svg, each whole or not at all."""
-    figure = axes.figure
-    assert isinstance(figure, Figure)
+def save(drawn: Axes | Figure, path: Path) -> list[Path]:
+    """Write a figure, or that of some axes, as `path`.png and `path`.svg, whole or not at all."""
+    figure: Any = drawn.figure  # a figure's is itself
     paths = [path.with_name(f"{path.name}.{kind}") for kind in ("png", "svg")]
     for each in paths:
         with replaced(each) as temporary:

@@ -69,7 +69,7 @@ def bridge(log_weights: Array, log_weights_there: Array) -> tuple[float, float]:
     own, there = log_weights - top, log_weights_there - top
     if np.ptp(own) < ALIKE and np.ptp(there) < ALIKE:
         return top + float(own.mean()), 0.0
-    size = min(float(array_stats.ess(own, method="mean")), own.size)
+    size = effective_draws(own)
     log_share = np.log([size, there.size]) - np.log(size + there.size)
     log_ratio = 0.0
     for _ in range(TURNS):
@@ -82,16 +82,15 @@ def bridge(log_weights: Array, log_weights_there: Array) -> tuple[float, float]:
     first = np.exp(there - np.logaddexp(log_share[0] + there, log_share[1] + log_ratio))
     second = np.exp(log_ratio - np.logaddexp(log_share[0] + own, log_share[1] + log_ratio))
     variance = first.var() / first.mean() ** 2 / first.size
-    variance += (mcse_of_mean(second) / second.mean()) ** 2
+    variance += (second.std() / np.sqrt(effective_draws(second)) / second.mean()) ** 2
     return top + log_ratio, float(np.sqrt(variance))
 
 
-def mcse_of_mean(values: Array) -> float:
-    """Standard error of the mean of chains (chain, draw)."""
+def effective_draws(values: Array) -> float:
+    """How many independent draws chains (chain, draw) are worth for their mean."""
     if np.ptp(values) < 1e-12:
-        return 0.0
-    size = min(float(array_stats.ess(values, method="mean")), values.size)
-    return float(values.std() / np.sqrt(size))
+        return float(values.size)
+    return min(float(array_stats.ess(values, method="mean")), values.size)
 
 
 def _log_mean(logs: Array) -> float:

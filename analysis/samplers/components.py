@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from arviz_stats.base import array_stats
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.probability import mean_share
 from bayes_feasible.analysis.samplers import mcmc
-from bayes_feasible.analysis.samplers.bridge import bridge, event_map
+from bayes_feasible.analysis.samplers.bridge import bridge, effective_draws, event_map
 from bayes_feasible.analysis.samplers.tasks import Drawn, SamplerError, Task
 
 LEFT_OUT = 1e-4  # events with a smaller share of the total are not sampled
@@ -113,10 +112,9 @@ def combine(
         "log_probability": value,
         "log_probability_standard_error": error,
     }
-    if "divergences" in figures[0]:
-        attributes["divergences"] = float(sum(figure["divergences"] for figure in figures))
-    if "bfmi" in figures[0]:
-        attributes["bfmi"] = min(figure["bfmi"] for figure in figures)
+    over: dict[str, Any] = {"divergences": sum, "bfmi": min}
+    for name in filter(figures[0].__contains__, over):
+        attributes[name] = float(over[name](figure[name] for figure in figures))
     statistics = xr.Dataset(
         {"event": (("chain", "draw"), np.array([events for _, events in kept]))},
         coords={"chain": np.arange(task.chains), "draw": np.arange(task.draws)},
@@ -144,11 +142,9 @@ def count_events(task: Task, part: Component) -> NDArray[np.int64]:
 
 
 def measure_union(
-    log_probabilities: Array,
-    standard_errors: Array,
-    counts: Sequence[NDArray[np.int64]],
+    log_probabilities: Array, standard_errors: Array, counts: Sequence[NDArray[np.int64]],
     rest: Array,
-) -> tuple[float, float]:
+) -> tuple[float, float]:  # fmt: skip
     """Log-probability of a union from chains of its events, and its standard error.
 
     By `mean_share`. Draws of chains are not independent, so as many are taken as
@@ -157,7 +153,7 @@ def measure_union(
     wholly inside the others and wholly apart, so half of each counts, with the error of a uniform
     share.
     """
-    worth = [_effective(1.0 / count) for count in counts]
+    worth = [effective_draws(1.0 / count) for count in counts]
     draws = int(np.min(worth / softmax(log_probabilities)))
 
     def count(chosen: NDArray[np.int64]) -> Array:
@@ -175,13 +171,6 @@ def measure_union(
     errors = [share.standard_error / share.value, *(parts * standard_errors), *left / np.sqrt(12)]
     scale = 1.0 + 0.5 * left.sum()
     return float(total + np.log(scale)), float(np.linalg.norm(errors) / scale)
-
-
-def _effective(values: Array) -> float:
-    """The number of independent draws that chains (chain, draw) are worth."""
-    if np.ptp(values) == 0:
-        return float(values.size)
-    return min(float(array_stats.ess(values, method="mean")), values.size)
 
 
 def evenly(length: int, number: int) -> NDArray[np.int64]:

@@ -1,6 +1,6 @@
 """Figures of the scoreboard: ranks, effective draws, regions, and the set itself."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import arviz_plots
@@ -13,6 +13,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from bayes_feasible._check import Array
+from bayes_feasible._draws import stack_blocks
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.report.style import COLOURS, STYLE, plain_name
 from bayes_feasible.analysis.samplers.verdicts import ESS_A_CHAIN
@@ -24,14 +25,11 @@ MOST_REGIONS = len(COLOURS)  # with a colour of their own; the rest share grey
 SHOWN_DRAWS = 400  # of each sampler in the plane
 COLUMNS = 4
 PLANES = 5  # samplers side by side
-PARAMETER = {"theta_reward": "reward parameter", "theta_cost": "cost parameter"}
+Trees = Mapping[str, xr.DataTree]
 
 
 def all_figures(
-    scoreboard: xr.Dataset,
-    trees: Mapping[str, xr.DataTree],
-    posterior: Posterior,
-    alternative: Alternative,
+    scoreboard: xr.Dataset, trees: Trees, posterior: Posterior, alternative: Alternative
 ) -> dict[str, Figure]:
     """Every figure by its name; the plane only where there are two features.
 
@@ -49,7 +47,7 @@ def all_figures(
     return drawn
 
 
-def ranks(scoreboard: xr.Dataset, trees: Mapping[str, xr.DataTree]) -> Figure:
+def ranks(scoreboard: xr.Dataset, trees: Trees) -> Figure:
     """How the chains of each sampler rank against each other, at its worst coordinate.
 
     Chains that sample the same distribution wander near 0; where a test says they do not, the
@@ -63,7 +61,7 @@ def ranks(scoreboard: xr.Dataset, trees: Mapping[str, xr.DataTree]) -> Figure:
             visuals={"xlabel": False, "remove_axis": False},
             **_panels(tree, aes={"color": ["chain"], "overlay": ["chain"]}, color=list(COLOURS)),
         )
-        figure = _taken(collection, tree, scoreboard, "rhat", "R-hat {:.3f}")
+        figure = _taken(collection, tree, scoreboard.rhat, "R-hat {:.3f}")
         handles = [
             _marker("", COLOURS[chain % len(COLOURS)], f"chain {chain}", "-")
             for chain in range(tree["posterior"].sizes["chain"])
@@ -79,13 +77,11 @@ def ranks(scoreboard: xr.Dataset, trees: Mapping[str, xr.DataTree]) -> Figure:
                 words = text.get_text().split("(")[0].replace("p=0.00", "p<0.005")
                 text.set(text=words, fontsize=9, y=0.98, verticalalignment="top")
                 text.set_transform(axes.get_xaxis_transform())
-        figure.legend(handles=handles, loc="outside upper center", ncols=5, frameon=False)
-        figure.supxlabel("fractional rank of a draw among the draws of all chains", fontsize=10)
-        figure.supylabel("observed − expected share", fontsize=10)
-        return figure
+        words = "fractional rank of a draw among the draws of all chains"
+        return _finish(figure, handles, 5, "upper", words, "observed − expected share")
 
 
-def ess_evolution(scoreboard: xr.Dataset, trees: Mapping[str, xr.DataTree]) -> Figure:
+def ess_evolution(scoreboard: xr.Dataset, trees: Trees) -> Figure:
     """Effective draws as the chains grow, at each sampler's worst coordinate."""
     tree = _chosen_coordinates(-scoreboard.coordinate_ess, trees)
     needed = ESS_A_CHAIN * tree["posterior"].sizes["chain"]
@@ -103,21 +99,17 @@ def ess_evolution(scoreboard: xr.Dataset, trees: Mapping[str, xr.DataTree]) -> F
             },
             **_panels(tree),
         )
-        figure = _taken(collection, tree, scoreboard, "ess_bulk", "{:.0f} effective draws")
+        figure = _taken(collection, tree, scoreboard.ess_bulk, "{:.0f} effective draws")
         handles = [
             _marker("o", COLOURS[0], "bulk", "-"),
             _marker("o", COLOURS[1], "tails (5 % and 95 % quantiles)", "-"),
             _marker("", "0.4", f"needed: {needed}", "-."),
         ]
-        figure.legend(handles=handles, loc="outside upper center", ncols=3, frameon=False)
-        figure.supxlabel("share of the draws that is looked at", fontsize=10)
-        figure.supylabel("effective draws", fontsize=10)
-        return figure
+        words = "share of the draws that is looked at"
+        return _finish(figure, handles, 3, "upper", words, "effective draws")
 
 
-def regions(
-    scoreboard: xr.Dataset, trees: Mapping[str, xr.DataTree], alternative: Alternative
-) -> Figure:
+def regions(scoreboard: xr.Dataset, trees: Trees, alternative: Alternative) -> Figure:
     """Where each chain spends its draws, beside where it should."""
     shown = _named_regions(scoreboard)
     rows = [("exact probability", scoreboard.exact_occupancy.values[np.newaxis])]
@@ -143,79 +135,79 @@ def regions(
         axes.set_yticks([at for at, _ in ticks], [name for _, name in ticks])
         axes.tick_params(axis="y", length=0)
         axes.set_ylim(place - 1.0, -1.5)  # the first row on top
+        patch = mpl.patches.Patch
         handles = [
-            mpl.patches.Patch(color=colour, label=plain_name(scoreboard.event.values[event]))
+            patch(color=colour, label=plain_name(scoreboard.event.values[event]))
             for event, colour in shown.items()
         ]
-        handles.append(mpl.patches.Patch(color="0.75", label="other regions"))
-        handles.append(
-            mpl.patches.Patch(facecolor="white", edgecolor="0.4", hatch="////", label="outside")
-        )
-        figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
-        return figure
+        handles.append(patch(color="0.75", label="other regions"))
+        handles.append(patch(facecolor="white", edgecolor="0.4", hatch="////", label="outside"))
+        return _finish(figure, handles, 3)
 
 
 def plane(
-    scoreboard: xr.Dataset,
-    trees: Mapping[str, xr.DataTree],
-    posterior: Posterior,
-    alternative: Alternative,
+    scoreboard: xr.Dataset, trees: Trees, posterior: Posterior, alternative: Alternative
 ) -> Figure:
     """The planes of the parameters with the edges of the events, and each sampler's draws."""
-    drawn = _drawn(trees)
+    drawn = {name: _some_draws(tree) for name, tree in _drawn(trees).items()}
     shown = _named_regions(scoreboard)
     means = np.vstack([posterior.theta_reward, posterior.theta_cost])
     blocks, columns = len(means), min(len(drawn), PLANES)
     bands = -(-len(drawn) // columns)
+    names = ["reward parameter"]
+    names += [f"cost parameter {name}" for name in alternative.problem.coords["constraint"]]
     with mpl.rc_context(STYLE):
         size = 2.6 * columns + 1.2, 2.4 * bands * blocks + 1.0
         figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(bands * blocks, columns, squeeze=False)
         grid = grid.reshape(bands, blocks, columns)
+        places = np.moveaxis(grid, 1, 2).reshape(-1, blocks)  # one a sampler, some may be left
         for block in range(blocks):
-            row = [grid[place // columns, block, place % columns] for place in range(len(drawn))]
-            _plane_row(row, drawn, alternative, block, means[block], shown)
+            row = places[: len(drawn), block]
+            _plane_row(row, list(drawn.values()), alternative, block, means[block], shown)
             for axes in grid[:, block, 0]:
-                axes.set_ylabel(f"{_block_name(alternative, block)},\nfeature 1")
-        for place, name in enumerate(drawn):
-            axes = grid[place // columns, 0, place % columns]
+                axes.set_ylabel(f"{names[block]},\nfeature 1")
+        for name, axes in zip(drawn, places[:, 0], strict=False):
             axes.set_title(f"{name}\n({scoreboard.verdict.sel(sampler=name).item()})")
-        for place in range(len(drawn), bands * columns):
-            for block in range(blocks):
-                grid[place // columns, block, place % columns].set_visible(False)
+        for axes in places[len(drawn) :].ravel():
+            axes.set_visible(False)
         handles = [
             _marker("o", colour, str(scoreboard.event.values[event]), "-")
             for event, colour in shown.items()
         ]
         handles.append(_marker("+", "black", "posterior mean"))
         handles.append(_marker("o", "black", "draw outside the set"))
-        figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
-        return figure
+        return _finish(figure, handles, 3)
 
 
 def _plane_row(
-    row: list[Axes],
-    drawn: Mapping[str, xr.DataTree],
-    alternative: Alternative,
-    block: int,
-    mean: Array,
+    row: Any, drawn: list[Array], alternative: Alternative, block: int, mean: Array,
     shown: dict[int, str],
-) -> None:
+) -> None:  # fmt: skip
     """One parameter's plane for every sampler, all with the same limits."""
-    low, high = mean.copy(), mean.copy()
-    for axes, tree in zip(row, drawn.values(), strict=True):
-        dataset = tree["posterior"].to_dataset()
-        colours = _draw_colours(occupied(alternative, dataset), shown)
-        points = _planes(dataset)[block]
-        axes.scatter(points[:, 0], points[:, 1], s=5, c=colours, linewidths=0, zorder=3, alpha=0.7)
+    together = np.vstack([mean, *(draws[:, block] for draws in drawn)])
+    low, high = together.min(axis=0), together.max(axis=0)
+    margin = 0.1 * (high - low)
+    for axes, draws in zip(row, drawn, strict=True):
+        colours = [_colour(events, shown) for events in alternative.events.contains(draws)]
+        axes.scatter(*draws[:, block].T, s=5, c=colours, linewidths=0, zorder=3, alpha=0.7)
         axes.plot(*mean, marker="+", color="black", markersize=8, zorder=4)
         axes.set_xlabel("feature 0")
-        low, high = np.minimum(low, points.min(axis=0)), np.maximum(high, points.max(axis=0))
-    margin = 0.1 * (high - low)
-    for axes in row:
         axes.set(xlim=(low[0] - margin[0], high[0] + margin[0]))
         axes.set(ylim=(low[1] - margin[1], high[1] + margin[1]))
         _edges(axes, alternative, block, shown, mean)
+
+
+def _finish(
+    figure: Any, handles: Sequence[Any], columns: int, side: str = "lower", xlabel: str = "",
+    ylabel: str = "",
+) -> Any:  # fmt: skip
+    """A legend on one side, and labels of all panels together."""
+    figure.legend(handles=handles, loc=f"outside {side} center", ncols=columns, frameon=False)
+    if xlabel:
+        figure.supxlabel(xlabel, fontsize=10)
+        figure.supylabel(ylabel, fontsize=10)
+    return figure
 
 
 def _marker(marker: str, colour: str, label: str, line: Any = "") -> mpl.lines.Line2D:
@@ -233,31 +225,29 @@ def _panels(tree: xr.DataTree, **more: Any) -> dict[str, Any]:
     return {"backend": "matplotlib", "col_wrap": COLUMNS, "figure_kwargs": layout, **more}
 
 
-def _taken(
-    collection: Any, tree: xr.DataTree, scoreboard: xr.Dataset, figure_of: str, text: str
-) -> Figure:
+def _taken(collection: Any, tree: xr.DataTree, values: xr.DataArray, text: str) -> Figure:
     """The figure of a plot collection, out of pyplot's hands, with a title on each panel."""
     figure = collection.viz["figure"].item()
     pyplot.close(figure)
     for axes, name in zip(figure.axes, tree["posterior"].data_vars, strict=False):
-        value = float(scoreboard[figure_of].sel(sampler=name))
-        axes.set_title(f"{name}\n{text.format(value)}", fontsize=10)
+        value = text.format(float(values.sel(sampler=name)))
+        axes.set_title(f"{name}\n{value}", fontsize=10)
         axes.tick_params(labelsize=9)
     return figure
 
 
-def _drawn(trees: Mapping[str, xr.DataTree]) -> dict[str, xr.DataTree]:
+def _drawn(trees: Trees) -> dict[str, xr.DataTree]:
     """Those that have draws."""
     return {name: tree for name, tree in trees.items() if "error" not in tree.attrs}
 
 
-def _chosen_coordinates(figure: xr.DataArray, trees: Mapping[str, xr.DataTree]) -> xr.DataTree:
+def _chosen_coordinates(figure: xr.DataArray, trees: Trees) -> xr.DataTree:
     """One variable a sampler: its coordinate where the figure is highest."""
-    variables = {}
-    for name, tree in _drawn(trees).items():
-        worst = int(np.argmax(figure.sel(sampler=name).values))
-        values = coordinates(tree["posterior"].to_dataset())[worst]
-        variables[name] = (("chain", "draw"), values)
+    variables = {
+        name: (("chain", "draw"), coordinates(tree["posterior"].to_dataset())[worst])
+        for name, tree in _drawn(trees).items()
+        for worst in [int(np.argmax(figure.sel(sampler=name).values))]
+    }
     return xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
 
 
@@ -285,22 +275,17 @@ def _bar(axes: Axes, place: float, shares: Array, shown: dict[int, str]) -> None
     )  # fmt: skip
 
 
-def _planes(draws: xr.Dataset) -> Array:
-    """Some of the draws, evenly over all chains, as (block, draw, feature)."""
-    values = coordinates(draws)
-    flat = values.reshape(-1, 2, values.shape[1] * values.shape[2])
-    step = max(flat.shape[2] // SHOWN_DRAWS, 1)
-    return np.moveaxis(flat[:, :, ::step], 1, 2)
+def _some_draws(tree: xr.DataTree) -> Array:
+    """Some of the draws, evenly over all chains, as (draw, block, feature)."""
+    blocks = stack_blocks(tree["posterior"].to_dataset())
+    flat = blocks.reshape(-1, *blocks.shape[2:])
+    return flat[:: max(len(flat) // SHOWN_DRAWS, 1)]
 
 
-def _draw_colours(inside: Any, shown: dict[int, str]) -> list[str]:
-    flat = inside.reshape(len(inside), -1)
-    step = max(flat.shape[1] // SHOWN_DRAWS, 1)
-    colours = []
-    for column in flat[:, ::step].T:
-        events = [event for event in shown if column[event]]
-        colours.append(shown[events[0]] if events else ("0.6" if column.any() else "black"))
-    return colours
+def _colour(inside: Any, shown: dict[int, str]) -> str:
+    """That of the most probable event that contains a draw."""
+    other = "0.6" if inside.any() else "black"
+    return next((colour for event, colour in shown.items() if inside[event]), other)
 
 
 def _edges(
@@ -323,10 +308,3 @@ def _edges(
         axes.contour(x, y, margin, levels=[0.0], colors=[colour], linewidths=1.2, zorder=2)
         axes.contourf(x, y, margin, levels=[0.0, np.inf], colors=[colour], alpha=0.12, zorder=1)
     axes.set(xlim=xlim, ylim=ylim)
-
-
-def _block_name(alternative: Alternative, block: int) -> str:
-    if block == 0:
-        return PARAMETER["theta_reward"]
-    name = alternative.problem.coords["constraint"][block - 1]
-    return f"{PARAMETER['theta_cost']} {name}"

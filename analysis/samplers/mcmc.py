@@ -55,13 +55,9 @@ def _to_drawn(task: Task, run: Run, **attributes: float) -> Drawn:
 
 
 def pymc_chains(
-    kind: Callable[..., Any],
-    task: Task,
-    model: pm.Model,
-    starts: Sequence[Array],
-    draws: int | None = None,
-    stream: int = 3,
-) -> Run:
+    kind: Callable[..., Any], task: Task, model: pm.Model, starts: Sequence[Array],
+    draws: int | None = None, stream: int = 3,
+) -> Run:  # fmt: skip
     """Chains of a step method of PyMC, one from each whitened start."""
     start = time.perf_counter()
     step = step_method(model, kind, _nuts_options(task))
@@ -121,16 +117,9 @@ def step_method(model: pm.Model, kind: Callable[..., Any], options: dict[str, An
 
 
 def sample(
-    task: Task,
-    model: pm.Model,
-    step: Any,
-    *,
-    tune: int,
-    names: Sequence[str],
-    draws: int | None = None,
-    starts: Sequence[Array] | None = None,
-    stream: int = 3,
-) -> tuple[xr.DataTree, float]:
+    task: Task, model: pm.Model, step: Any, *, tune: int, names: Sequence[str],
+    draws: int | None = None, starts: Sequence[Array] | None = None, stream: int = 3,
+) -> tuple[xr.DataTree, float]:  # fmt: skip
     """`pm.sample` with a given step, and the seconds that passed before the first draw."""
     began = time.perf_counter()
     first: list[float] = []

@@ -18,7 +18,7 @@ from bayes_feasible._interrupt import heeded
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.evidence.expansion import weigh_whole
 from bayes_feasible.analysis.samplers import components, mcmc, smc
-from bayes_feasible.analysis.samplers.tasks import Drawn, SamplerError, Task
+from bayes_feasible.analysis.samplers.tasks import Drawn, SamplerError, Task, check_options
 from bayes_feasible.models.declare import declare
 from bayes_feasible.models.density import density
 from bayes_feasible.models.exact_step import ExactStep
@@ -116,14 +116,9 @@ def sample_alternative(
     """
     check_name(sampler)
     entry = SAMPLERS[sampler]
-    if not isinstance(posterior, Posterior):
-        raise TypeError(f"posterior: expected a Posterior, got {type(posterior).__name__}")
-    if not isinstance(alternative, Alternative):
-        raise TypeError(f"alternative: expected an Alternative, got {type(alternative).__name__}")
-    unknown = sorted(set(options) - set(entry.options))
-    if unknown:
-        known = ", ".join(entry.options) or "none"
-        raise ValueError(f"{unknown[0]}: {sampler} has no such option; it has {known}")
+    _check.kind("posterior", posterior, Posterior)
+    _check.kind("alternative", alternative, Alternative)
+    check_options(sampler, options, entry.options)
     if model is not None and entry.exact:
         raise ValueError(f"model: {sampler} needs the closed form, so it takes no other model")
     if model is None and not posterior.textbook:
@@ -204,7 +199,6 @@ def _tree(task: Task, name: str, attributes: dict[str, Any], drawn: Drawn) -> xr
 
 
 def _exact(task: Task) -> Drawn:
-    """Independent draws; the probability of the set comes with them."""
     start = time.perf_counter()
     task.alternative.sample(task.posterior, 1, seed=0)  # compiles
     compiling = time.perf_counter() - start

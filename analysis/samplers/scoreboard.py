@@ -19,17 +19,10 @@ from bayes_feasible._draws import parameter_names
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.report.tables import text_table
 from bayes_feasible.analysis.samplers import sample as sampling
+from bayes_feasible.analysis.samplers import yardstick as measured
 from bayes_feasible.analysis.samplers.verdicts import FAILED, REGION, percent, reach_verdict
-from bayes_feasible.analysis.samplers.yardstick import (
-    Yardstick,
-    convergence,
-    coordinates,
-    distances,
-    occupancies,
-    occupied,
-    scatter,
-)
-from bayes_feasible.files.atomic import replaced, write_netcdf
+from bayes_feasible.analysis.samplers.yardstick import Yardstick, coordinates, occupied
+from bayes_feasible.files.atomic import write_netcdf
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.simulation import pool
 
@@ -60,7 +53,9 @@ def scoreboard(
         Names out of `samplers.SAMPLERS`; those of `QUICK` by default.
     seed : int
     **options
-        As in `run`.
+        `draws`, `tune` and `chains` (at least two) of `sample_alternative`; `jobs`, how many
+        samplers run at the same time, each in a process of its own; and whether to show
+        `progress` over the samplers.
 
     Returns
     -------
@@ -89,18 +84,9 @@ def run(
 ) -> dict[str, xr.DataTree]:
     """Draws of each sampler; one that breaks off leaves a tree without draws and its message.
 
-    Parameters
-    ----------
-    posterior : Posterior
-    alternative : Alternative
-    samplers : sequence of str, optional
-        Names out of `samplers.SAMPLERS`; those of `QUICK` by default.
-    jobs : int
-        How many samplers run at the same time, each in a process of its own.
-    progress : bool
-        Show a bar over the samplers.
-    **sizes
-        `draws`, `tune`, `chains` and `seed` of `sample_alternative`; at least two chains.
+    So many samplers as `jobs` run at the same time, each in a process of its own. The `sizes` are
+    `draws`, `tune`, `chains` (at least two) and `seed` of `sample_alternative`; a bar shows
+    `progress` over the samplers.
     """
     names = list(sampling.QUICK if samplers is None else samplers)
     for name in names:
@@ -199,12 +185,14 @@ def score(tree: xr.DataTree, yardstick: Yardstick) -> xr.Dataset:
     """All figures of one sampler."""
     draws = tree["posterior"].to_dataset()
     values = coordinates(draws)
-    mixing = convergence(values)
-    apart = distances(values, yardstick.draws, np.minimum(mixing["ess_bulk"], mixing["ess_tail"]))
-    wide = scatter(values, yardstick)
+    mixing = measured.convergence(values)
+    apart = measured.distances(
+        values, yardstick.draws, np.minimum(mixing["ess_bulk"], mixing["ess_tail"])
+    )
+    wide = measured.scatter(values, yardstick)
     inside = occupied(yardstick.alternative, draws)
     least = float(mixing["ess_bulk"].min())
-    held = occupancies(inside, yardstick.occupancy, least, yardstick.occupancy_error)
+    held = measured.occupancies(inside, yardstick.occupancy, least, yardstick.occupancy_error)
     reference = yardstick.draws.std(axis=1, ddof=1)
     error = np.hypot(mixing["mcse"], reference / np.sqrt(yardstick.draws.shape[1]))
     own = {
@@ -342,8 +330,5 @@ def save(
         paths.append(folder / "draws" / f"{name}.nc")
         write_netcdf(paths[-1], tree)
     for name, figure in figures.all_figures(dataset, trees, posterior, alternative).items():
-        for kind in ("png", "svg"):
-            paths.append(folder / f"{name}.{kind}")
-            with replaced(paths[-1]) as temporary:
-                style.write(figure, temporary)
+        paths += style.save(figure, folder / name)
     return paths

@@ -7,6 +7,7 @@ share is the probability of the set.
 """
 
 import time
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -117,14 +118,14 @@ def events(task: Task) -> Drawn:
     expected = task.event_log_probabilities()
     proposals = components.proposals_needed(task, expected)
     chosen = components.sampled_events(expected)
-    kernel, compiling = _kernel(
-        task, task.whitened("graded", chosen[0], sharpness=sharpness), options
-    )
+    model = task.whitened("graded", chosen[0], sharpness=sharpness)
+    kernel, compiling = _kernel(task, model, options)
     parts, stages = [], []
     for event in chosen:
         task.whitened("graded", event, sharpness=sharpness)
-        runs = [_run(kernel, task.generator(200, event, chain)) for chain in range(task.chains)]
-        parts.append(_event_component(task, event, runs, proposals))
+        runs, draws, logs = _populations(task, kernel, proposals, event)
+        error = _over_runs(logs)["log_probability_standard_error"]
+        parts.append(components.Component(event, draws, logs, error, {}))
         stages.append([len(run["beta"]) for run in runs])
     drawn, totals = components.combine(task, parts, np.delete(expected, chosen), compiling)
     assert drawn.components is not None
@@ -132,7 +133,7 @@ def events(task: Task) -> Drawn:
     attributes = {
         **drawn.attributes,
         **_over_runs(totals),
-        **_shared_error(table),
+        "log_probability_standard_error": _shared_error(table),
         **_settings(kernel, sharpness=sharpness),
     }
     return drawn._replace(attributes=attributes, components=table)
@@ -142,7 +143,7 @@ def _settings(kernel: "_Kernel", **more: float) -> dict[str, float]:
     return {"particles": kernel.draws, "threshold": float(kernel.threshold), **more}
 
 
-def _shared_error(table: xr.Dataset) -> dict[str, float]:
+def _shared_error(table: xr.Dataset) -> float:
     """The error of the union: the mean of those of its events, each by its share.
 
     As if all events were off in the same direction: the bias of a finite population, which is the
@@ -150,31 +151,22 @@ def _shared_error(table: xr.Dataset) -> dict[str, float]:
     """
     logs = table.log_probability + np.log(table.mean_inverse_count)
     share = np.exp(logs - logsumexp(logs))
-    return {"log_probability_standard_error": float((share * table.standard_error).sum())}
+    return float((share * table.standard_error).sum())
 
 
 def _union(task: Task, model: pm.Model, options: dict[str, Any], **more: float) -> Drawn:
     kernel, compiling = _kernel(task, model, options)
-    runs = [_run(kernel, task.generator(200, chain)) for chain in range(task.chains)]
-    draws, logs = [], []
-    for chain, run in enumerate(runs):
-        parameters = task.parameters(run["particles"])
-        inside = task.alternative.events.contains(parameters).any(axis=1)
-        draws.append(_inside(parameters, inside, task.draws, task.generator(210, chain)))
-        logs.append(run["log_evidence"] + np.log(inside.mean()))
-    longest = max(len(run["beta"]) for run in runs)
+    runs, draws, logs = _populations(task, kernel, task.draws)
+    stages = {
+        name: np.array(list(zip_longest(*(run[name] for run in runs), fillvalue=np.nan))).T
+        for name in ("beta", "accept_rate")
+    }
     statistics = xr.Dataset(
-        {
-            name: (
-                ("chain", "stage"),
-                np.array([run[name] + [np.nan] * (longest - len(run[name])) for run in runs]),
-            )
-            for name in ("beta", "accept_rate")
-        },
-        coords={"chain": np.arange(task.chains), "stage": np.arange(longest)},
+        {name: (("chain", "stage"), values) for name, values in stages.items()},
+        coords={"chain": np.arange(task.chains), "stage": np.arange(stages["beta"].shape[1])},
     ).assign(log_evidence=("chain", [run["log_evidence"] for run in runs]))
-    measured = {**_over_runs(np.array(logs)), **_settings(kernel, **more)}
-    return Drawn(np.array(draws), statistics, {"compile_seconds": compiling, **measured})
+    measured = {**_over_runs(logs), **_settings(kernel, **more)}
+    return Drawn(draws, statistics, {"compile_seconds": compiling, **measured})
 
 
 def _kernel(task: Task, model: pm.Model, options: dict[str, Any]) -> tuple[_Kernel, float]:
@@ -185,6 +177,23 @@ def _kernel(task: Task, model: pm.Model, options: dict[str, Any]) -> tuple[_Kern
     for name, value in settings.items():
         setattr(kernel, name, value)
     return kernel, time.perf_counter() - start
+
+
+def _populations(
+    task: Task, kernel: _Kernel, size: int, event: int | None = None
+) -> tuple[list[dict[str, Any]], Array, Array]:
+    """A run for each chain; so many of its particles in the set, or in the event; log P by it."""
+    stream, place = (210, ()) if event is None else (220, (event,))
+    runs, draws, logs = [], [], []
+    for chain in range(task.chains):
+        run = _run(kernel, task.generator(200, *place, chain))
+        parameters = task.parameters(run["particles"])
+        within = task.alternative.events.contains(parameters)
+        inside = within.any(axis=1) if event is None else within[:, event]
+        draws.append(_inside(parameters, inside, size, task.generator(stream, *place, chain)))
+        logs.append(run["log_evidence"] + np.log(inside.mean()))
+        runs.append(run)
+    return runs, np.array(draws), np.array(logs)
 
 
 def _run(kernel: _Kernel, rng: np.random.Generator) -> dict[str, Any]:
@@ -234,19 +243,6 @@ def _inside(parameters: Array, inside: Any, size: int, rng: np.random.Generator)
     return kept[places.astype(int)]
 
 
-def _event_component(
-    task: Task, event: int, runs: list[dict[str, Any]], size: int
-) -> components.Component:
-    draws, logs = [], []
-    for chain, run in enumerate(runs):
-        parameters = task.parameters(run["particles"])
-        inside = task.alternative.events.contains(parameters)[:, event]
-        draws.append(_inside(parameters, inside, size, task.generator(220, event, chain)))
-        logs.append(run["log_evidence"] + np.log(inside.mean()))
-    error = _over_runs(np.array(logs))["log_probability_standard_error"]
-    return components.Component(event, np.array(draws), np.array(logs), error, {})
-
-
 def _over_runs(logs: Array) -> dict[str, float]:
     """Probabilities are averaged over independent runs; the spread of one run is the error.
 
@@ -254,9 +250,7 @@ def _over_runs(logs: Array) -> dict[str, float]:
     low by a part of that spread, which averaging does not remove.
     """
     value = float(logsumexp(logs) - np.log(logs.size))
-    error = np.inf
-    if logs.size > 1:
-        error = float(np.std(np.exp(logs - value), ddof=1))
+    error = float(np.std(np.exp(logs - value), ddof=1)) if logs.size > 1 else np.inf
     return {
         "log_probability": value,
         "log_probability_standard_error": error,

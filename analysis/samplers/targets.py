@@ -1,6 +1,8 @@
 """Posteriors on which samplers are tried: an error as rare as one likes, of three shapes."""
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -31,23 +33,12 @@ MOST_PULLS = 2**40
 def target(kind: str, log_probability: float = -40.0) -> tuple[Posterior, Alternative]:
     """A posterior whose mean is the truth, with an error of the given log-probability.
 
-    Parameters
-    ----------
-    kind : {"a", "b", "c"}
-        The shape of the alternative set: "a" one dominating event in two dimensions; "b" four
-        events of the same probability in two dimensions, in four different directions; "c" 20
-        arms in 10 dimensions, pulled in the shares of the optimal rate, which make the hardest
-        mistakes equally hard.
-    log_probability : float
-        Natural logarithm of the probability that the best candidate is not the best; at most
-        -2. The number of pulls is the smallest that makes it this rare.
+    The kind is the shape of the alternative set: "a" one dominating event in two dimensions; "b"
+    four events of the same probability in two dimensions, in four different directions; "c" 20 arms
+    in 10 dimensions, pulled in the shares of the optimal rate, which make the hardest mistakes
+    equally hard. The natural logarithm of the probability that the best candidate is not the best
+    is at most -2; the number of pulls is the smallest that makes it this rare.
 
-    Returns
-    -------
-    Posterior, Alternative
-
-    Examples
-    --------
     >>> posterior, alternative = target("b", -40)
     >>> print(f"{alternative.log_probability(posterior).value:.1f}")
     -40.0
@@ -79,26 +70,14 @@ def _instance(kind: str) -> tuple[Instance, Array]:
     if kind == "c":
         instance = random_ball(10, 20, BALL_SEED)
         return instance, optimal_rate(instance).allocation.values
-    return (_one_event() if kind == "a" else _four_events()), np.full(2, 0.5)
-
-
-def _one_event() -> Instance:
-    """One rival is near; the other and the threshold are two and a half times as far."""
-    candidates = {"own": [1.0, 0.0], "near": _rival(NEAR, 1), "far": _rival(FAR, -1)}
-    problem = Problem(np.eye(2), 1.0 + FAR, candidates=candidates)
-    return Instance(problem, [1.0, 0.0], [1.0, 0.0])
-
-
-def _four_events() -> Instance:
-    """Two rivals of lower reward, one too dear, and the threshold: all at the same distance."""
-    candidates = {
-        "own": [1.0, 0.0],
-        "left": _rival(NEAR, 1),
-        "right": _rival(NEAR, -1),
-        "dear": [(1.0 + NEAR) / (1.0 - NEAR), 0.0],
-    }
-    problem = Problem(np.eye(2), 1.0 + NEAR, candidates=candidates)
-    return Instance(problem, [1.0, 0.0], [1.0, 0.0])
+    own = [1.0, 0.0]
+    if kind == "a":  # one rival is near; the other and the threshold 2.5 times as far
+        limit, rivals = FAR, {"near": _rival(NEAR, 1), "far": _rival(FAR, -1)}
+    else:  # two rivals of lower reward, one too dear, and the threshold: all at the same distance
+        dear = [(1.0 + NEAR) / (1.0 - NEAR), 0.0]
+        limit, rivals = NEAR, {"left": _rival(NEAR, 1), "right": _rival(NEAR, -1), "dear": dear}
+    problem = Problem(np.eye(2), 1.0 + limit, candidates={"own": own, **rivals})
+    return Instance(problem, own, own), np.full(2, 0.5)
 
 
 def _rival(distance: float, side: int) -> list[float]:
@@ -107,20 +86,11 @@ def _rival(distance: float, side: int) -> list[float]:
     return [1.0 - length * distance, side * length * math.sqrt(1.0 - distance**2)]
 
 
-def _smallest(holds, least: int) -> int:  # type: ignore[no-untyped-def]
+def _smallest(holds: Callable[[int], bool], least: int) -> int:
     """The smallest whole number from `least` on for which something monotone holds."""
-    if holds(least):
-        return least
-    high = 2 * least
+    high = least
     while not holds(high):
         high *= 2
         if high > MOST_PULLS:
             raise ValueError(f"log_probability: not reached with {MOST_PULLS} pulls")
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    return bisect_left(range(high), True, max(least, high // 2 + 1), high, key=holds)

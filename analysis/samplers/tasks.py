@@ -1,5 +1,6 @@
 """What all samplers of an alternative set share: the task, the models, the starts."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -7,6 +8,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from pymc.model.transform.optimization import freeze_model
+from pytensor.graph.traversal import ancestors
 from scipy.special import log_ndtr, ndtri_exp
 
 from bayes_feasible import models
@@ -26,6 +28,12 @@ _MODELS: dict[Any, pm.Model] = {}
 
 class SamplerError(RuntimeError):
     """A sampler broke off; the message says why."""
+
+
+def check_options(whose: str, options: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse options that a sampler or method does not have."""
+    for name in sorted(set(options) - set(known)):
+        raise ValueError(f"{name}: {whose} has no such option; it has {', '.join(known) or 'none'}")
 
 
 class Drawn(NamedTuple):
@@ -59,17 +67,14 @@ class Task:
 
     def reference(self, event: int | None = None) -> Reference:
         """The Gaussian beside the model: its posterior where that is Gaussian."""
-        if self.model is None:
-            event = None
-        if event not in self._references:
+        place = None if self.model is None else event
+        if place not in self._references:
             if self.model is None:
                 found = Reference.from_posterior(self.posterior)
-            elif event is None:
-                found = laplace(self.model)
             else:
-                found = laplace(self.model, self.alternative, event)
-            self._references[event] = found
-        return self._references[event]
+                found = laplace(self.model, *(() if event is None else (self.alternative, event)))
+            self._references[place] = found
+        return self._references[place]
 
     def whitened(self, form: str, event: int | None = None, **settings: float) -> pm.Model:
         """The model restricted to the set or to one event, in whitened coordinates.
@@ -89,7 +94,7 @@ class Task:
             return cast(pm.Model, freeze_model(restricted))
 
         if self.model is not None:
-            model = keep(self.model, ("whitened", form), make)
+            model = keep(self.model, ("whitened", form, *_frozen_data(self.model)), make)
             _copy_data(self.model, model)
         else:
             problem = self.alternative.problem
@@ -140,9 +145,16 @@ class Task:
         return reference.mean + np.einsum("pfa,...pa->...pf", reference.root, whitened)
 
 
+def _frozen_data(model: pm.Model) -> list[tuple[str, bytes]]:
+    """The data that free variables depend on: constants of a frozen model, which is made anew."""
+    known = set(ancestors(model.free_RVs))
+    return [(one.name, one.get_value().tobytes()) for one in model.data_vars if one in known]
+
+
 def _copy_data(source: pm.Model, target: pm.Model) -> None:
     """Give a model that was made from another one the present data of that one."""
-    shared = [one.name for one in source.data_vars if one.name in target.named_vars]
+    present = {one.name for one in target.data_vars if hasattr(one, "set_value")}  # not frozen
+    shared = [one.name for one in source.data_vars if one.name in present]
     dims = {dim for name in shared for dim in source.named_vars_to_dims.get(name, ())}
     values = {name: source[name].get_value() for name in shared}
     pm.set_data(values, target, coords={dim: source.coords[dim] for dim in dims})

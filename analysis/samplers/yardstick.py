@@ -7,6 +7,7 @@ its events, and exact draws give the rest.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -27,30 +28,16 @@ STREAM = 0x5CA1E  # keeps the yardstick's draws apart from those of a sampler of
 
 @dataclass(frozen=True)
 class Yardstick:
-    """The exact answer for one posterior and one alternative set.
-
-    Attributes
-    ----------
-    alternative : Alternative
-    log_probability, standard_error : float
-        Of the alternative set.
-    occupancy, occupancy_error : ndarray
-        Probability of each event given the alternative set, and its standard error: 0 but with
-        bounded parameters, where it is counted among the exact draws.
-    draws : ndarray
-        Exact draws, sorted, over (coordinate, draw).
-    centre, whitener : ndarray
-        Their means, and a matrix that makes them uncorrelated with unit variances.
-    """
+    """The exact answer for one posterior and one alternative set."""
 
     alternative: Alternative
-    log_probability: float
+    log_probability: float  # of the set
     standard_error: float
-    occupancy: Array
-    occupancy_error: Array
-    draws: Array
-    centre: Array
-    whitener: Array
+    occupancy: Array  # (event,): probability of each given the set
+    occupancy_error: Array  # 0 but with bounded parameters: then counted among the exact draws
+    draws: Array  # exact ones, sorted, (coordinate, draw)
+    centre: Array  # their means
+    whitener: Array  # makes them uncorrelated with unit variances
 
     @classmethod
     def of(cls, posterior: Posterior, alternative: Alternative, seed: int = 0) -> "Yardstick":
@@ -90,15 +77,13 @@ def convergence(values: Array) -> dict[str, Array]:
     """
     stuck = np.any(np.ptp(values, axis=2) == 0, axis=1)
     moving = np.where(stuck[:, np.newaxis, np.newaxis], np.arange(values.shape[2]), values)
-    figures = {
+    spread, ess_mean = values.std(axis=(1, 2), ddof=1), array_stats.ess(moving, method="mean")
+    return {
         "rhat": np.where(stuck, np.inf, array_stats.rhat(moving)),
         "ess_bulk": np.where(stuck, 0.0, array_stats.ess(moving, method="bulk")),
         "ess_tail": np.where(stuck, 0.0, array_stats.ess(moving, method="tail", prob=TAILS)),
+        "mcse": np.where(stuck, np.inf, spread / np.sqrt(ess_mean)),
     }
-    ess_mean = array_stats.ess(moving, method="mean")
-    spread = values.std(axis=(1, 2), ddof=1)
-    figures["mcse"] = np.where(stuck, np.inf, spread / np.sqrt(ess_mean))
-    return figures
 
 
 def distances(values: Array, exact: Array, effective: Array) -> dict[str, Array]:
@@ -110,16 +95,12 @@ def distances(values: Array, exact: Array, effective: Array) -> dict[str, Array]
     """
     pooled = values.reshape(len(values), -1)
     spread = exact.std(axis=1, ddof=1)
-    kolmogorov = np.array([_kolmogorov(a, b) for a, b in zip(pooled, exact, strict=True)])
+    pairs = list(zip(pooled, exact, strict=True))
+    kolmogorov = np.array([_kolmogorov(*pair) for pair in pairs])
     size = 1.0 / (1.0 / np.maximum(effective, 1.0) + 1.0 / exact.shape[1])
     return {
         "mean_shift": (pooled.mean(axis=1) - exact.mean(axis=1)) / spread,
-        "wasserstein": np.array(
-            [
-                stats.wasserstein_distance(a, b) / s
-                for a, b, s in zip(pooled, exact, spread, strict=True)
-            ]
-        ),
+        "wasserstein": np.array([stats.wasserstein_distance(a, b) for a, b in pairs]) / spread,
         "kolmogorov": kolmogorov,
         "kolmogorov_p": stats.kstwobign.sf(np.sqrt(size) * kolmogorov),
     }
@@ -182,10 +163,7 @@ def _kolmogorov(draws: Array, exact: Array) -> float:
 
 
 def occupancies(
-    inside: NDArray[np.bool_],
-    expected: Array,
-    effective: float,
-    expected_error: Array | float = 0.0,
+    inside: NDArray[np.bool_], expected: Array, effective: float, expected_error: Any = 0.0
 ) -> dict[str, Array]:
     """How often draws are in each event (event, chain, draw), beside how often they should be.
 

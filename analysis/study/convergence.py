@@ -22,22 +22,16 @@ from tqdm import tqdm
 from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible.analysis.report.tables import text_table
-from bayes_feasible.analysis.study.decay import (
-    RateRegression,
-    complaints,
-    decade_before,
-    local_exponents,
-    mean_interval,
-    sampling_diagnostics,
-    window,
-)
+from bayes_feasible.analysis.study import decay
+from bayes_feasible.analysis.study.decay import RateRegression, local_exponents, window
 from bayes_feasible.analysis.study.judge import Approach, Evidence, need_pulls, reach_verdict
 from bayes_feasible.analysis.study.lower_bound import LowerBound as LowerBound
 from bayes_feasible.analysis.study.lower_bound import check as check
+from bayes_feasible.analysis.study.optimum import quiet_rate
 from bayes_feasible.analysis.study.verdicts import OVERSHOOT, OVERSHOT, UNDEFINED, overshot, words
 from bayes_feasible.instance import Instance
 from bayes_feasible.models.rate_regression import POWER
-from bayes_feasible.rate.rate import Rate, optimal_rate
+from bayes_feasible.rate.rate import Rate
 
 REGION = 0.05  # of practical equivalence: at least 95 % of the optimal rate
 PROBABILITY = 0.95  # of intervals, and for a verdict
@@ -45,6 +39,11 @@ WIDTH = 100  # letters in a line of text
 ENOUGH = 40.0  # ΓT from which on there is something to fit
 
 _FIT = ("rhat", "ess_bulk", "ess_tail", "mcse", "divergences")
+_FIGURES = (
+    "rate", "rate_lower", "rate_upper", "relative_rate", "relative_lower", "relative_upper",
+    "bounded_lower", "bounded_upper", "within", "above", "needs", "local_exponent", "local_lower",
+    "local_upper",
+)  # fmt: skip
 
 
 def summarise(
@@ -107,27 +106,30 @@ def summarise(
     'below'
     """
     _check_results(results, instance)
-    region = _fraction("region", region)
-    probability = _fraction("probability", probability)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a rate of 0 gets its own verdict
-        optimum = optimal_rate(instance)
+    for name, value in (("region", region), ("probability", probability)):
+        if _check.positive(name, value) >= 1:
+            raise ValueError(f"{name}: expected a number between 0 and 1, got {value:g}")
+    optimum = quiet_rate(instance)  # a rate of 0 gets its own verdict
     usable = 0 < optimum.value < math.inf
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # errors of 0 have no finite logarithm
         curves = _curves(results, optimum, probability)
     fitter = RateRegression() if regression and usable else None
-    rows, draws = [], []
+    rows, draws = [], {}
     rules = [str(name) for name in results.rule.values]
     for name in tqdm(rules, desc="verdict", unit="rule", disable=not progress, delay=1.0):
         one = results.sel(rule=name)
         evidence, diagnostics, drawn = _evidence(one, optimum.value, fitter, seed, probability)
-        row = _judge(one, optimum.value, evidence, region, probability)
-        rows.append(row | diagnostics)
-        draws.append(drawn)
-    summary = xr.merge([curves, _table_of(rules, rows)])
-    if any(drawn is not None for drawn in draws):
-        summary["rate_draws"] = _stacked(rules, draws)
+        rows.append(_judge(one, optimum.value, evidence, region, probability) | diagnostics)
+        if drawn is not None:
+            draws[name] = drawn
+    names = dict.fromkeys(name for row in rows for name in row)
+    table = {name: ("rule", [row[name] for row in rows]) for name in names}
+    summary = xr.merge([curves, xr.Dataset(table, coords={"rule": rules})])
+    if draws:
+        missing = np.full_like(next(iter(draws.values())), np.nan)
+        stacked = np.array([draws.get(name, missing) for name in rules])
+        summary["rate_draws"] = (("rule", "chain", "draw"), stacked)
     return summary.assign_attrs(
         rate=optimum.value, rate_lower=optimum.lower, rate_upper=optimum.upper, region=region,
         probability=probability, replicates=results.sizes["replicate"],
@@ -137,10 +139,8 @@ def summarise(
 
 
 def _check_results(results: Any, instance: Any) -> None:
-    if not isinstance(instance, Instance):
-        raise TypeError(f"instance: expected an Instance, got {type(instance).__name__}")
-    if not isinstance(results, xr.Dataset):
-        raise TypeError(f"results: expected a Dataset, got {type(results).__name__}")
+    _check.kind("instance", instance, Instance)
+    _check.kind("results", results, xr.Dataset)
     for name in ("log_error", "correct", "allocation", "efficiency"):
         if name not in results:
             raise ValueError(f"results: no variable {name!r}; expected what simulate returns")
@@ -153,13 +153,6 @@ def _check_results(results: Any, instance: Any) -> None:
         raise ValueError("results: log_error holds NaN")
 
 
-def _fraction(name: str, value: float) -> float:
-    number = _check.positive(name, value)
-    if number >= 1:
-        raise ValueError(f"{name}: expected a number between 0 and 1, got {number:g}")
-    return number
-
-
 def _curves(results: xr.Dataset, optimum: Rate, probability: float) -> xr.Dataset:
     """Means and bands over replicates."""
     tail = (1 - probability) / 2
@@ -167,16 +160,17 @@ def _curves(results: xr.Dataset, optimum: Rate, probability: float) -> xr.Datase
     best = np.asarray(optimum.allocation)
     curves = xr.Dataset()
     distance = abs(results.allocation - best).sum("arm") / 2
-    measured = (results.log_error, results.efficiency, distance.rename("distance"))
-    for values in measured:
-        name = str(values.name)
+    measured = {
+        "log_error": results.log_error, "efficiency": results.efficiency, "distance": distance
+    }  # fmt: skip
+    for name, values in measured.items():
         curves[name] = values.mean("replicate")
         curves[f"{name}_sd"] = values.std("replicate")
         band = values.quantile([tail, 1 - tail], "replicate")
         curves[f"{name}_lower"] = band.isel(quantile=0, drop=True)
         curves[f"{name}_upper"] = band.isel(quantile=1, drop=True)
-    centre, low, high = _share(results.correct)
-    curves["accuracy"], curves["accuracy_lower"], curves["accuracy_upper"] = centre, low, high
+    for name, values in _share(results.correct).items():
+        curves[name] = values
     curves["allocation"] = results.allocation.mean("replicate")
     curves["optimal_allocation"] = ("arm", best)
     curves["decay"] = -curves.log_error / results.time / unit
@@ -188,7 +182,7 @@ def _curves(results: xr.Dataset, optimum: Rate, probability: float) -> xr.Datase
     return curves
 
 
-def _share(correct: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray]:
+def _share(correct: xr.DataArray) -> dict[str, xr.DataArray]:
     """The share of replicates that are right, and two standard deviations of it either way.
 
     Wilson's form, which does not shrink to nothing where all replicates agree.
@@ -197,7 +191,8 @@ def _share(correct: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray, xr.DataAr
     share = correct.mean("replicate")
     centre = (share + z**2 / (2 * number)) / (1 + z**2 / number)
     half = np.sqrt(share * (1 - share) / number + z**2 / (4 * number**2)) * z / (1 + z**2 / number)
-    return share, (centre - half).clip(min=0.0), (centre + half).clip(max=1.0)
+    low, high = (centre - half).clip(min=0.0), (centre + half).clip(max=1.0)
+    return {"accuracy": share, "accuracy_lower": low, "accuracy_upper": high}
 
 
 def _evidence(
@@ -215,14 +210,14 @@ def _evidence(
         return _from_last_decade(time, errors, unit, probability), nothing, None
     tree = fitter.fit(time[late], errors[:, late], unit, seed)
     drawn = tree.posterior.relative_rate.transpose("chain", "draw").values
-    diagnostics = sampling_diagnostics(tree)
-    trouble = "; ".join(complaints(diagnostics))
+    diagnostics = decay.sampling_diagnostics(tree)
+    trouble = "; ".join(decay.complaints(diagnostics))
     return Evidence(drawn.ravel(), probability), diagnostics | {"trouble": trouble}, drawn
 
 
 def _from_last_decade(time: Any, errors: Array, unit: float, probability: float) -> Evidence | None:
     """Quantiles around the mean slope of the replicates, as if they were draws."""
-    before = decade_before(time, len(time) - 1)
+    before = decay.decade_before(time, len(time) - 1)
     if before is None:
         return None
     if len(errors) < 2:
@@ -241,24 +236,15 @@ def _judge(
     """The verdict on one rule, with its figures."""
     time, errors = one.time.values, one.log_error.transpose("replicate", "time").values
     efficiency = one.efficiency.mean("replicate").values
-    row: dict[str, Any] = dict.fromkeys(
-        (
-            *("rate", "rate_lower", "rate_upper", "relative_rate", "relative_lower"),
-            *("relative_upper", "bounded_lower", "bounded_upper", "within", "above", "needs"),
-            *("local_exponent", "local_lower", "local_upper"),
-        ),
-        math.nan,
-    )
+    row: dict[str, Any] = dict.fromkeys(_FIGURES, math.nan)
     row["final_efficiency"] = float(efficiency[-1])
     if not 0 < unit < math.inf:
-        text = "candidates tie, so Γ is 0 and no rule can do anything about it"
-        if unit > 0:
-            text = "no mistake is possible, so there is nothing to learn"
+        tie = "candidates tie, so Γ is 0 and no rule can do anything about it"
+        text = tie if unit == 0 else "no mistake is possible, so there is nothing to learn"
         return row | {"verdict": UNDEFINED, "explanation": text}
     slopes = local_exponents(time, errors)[:, -1] / unit
     if np.isfinite(slopes).all():
-        local = mean_interval(slopes, probability)
-        row["local_exponent"], row["local_lower"], row["local_upper"] = local
+        row |= dict(zip(_FIGURES[-3:], decay.mean_interval(slopes, probability), strict=True))
     if evidence is None:
         text = "the error has hardly begun to fall; so many pulls would show its rate"
         return row | need_pulls(max(ENOUGH / unit, 2.0 * time[-1]), text)
@@ -274,21 +260,6 @@ def _judge(
     }  # fmt: skip
     approach = Approach.of(time, efficiency, unit, region)
     return row | reach_verdict(evidence, row["within"], approach, region)
-
-
-def _table_of(rules: list[str], rows: list[dict[str, Any]]) -> xr.Dataset:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    return xr.Dataset(
-        {name: ("rule", [row[name] for row in rows]) for name in names}, coords={"rule": rules}
-    )
-
-
-def _stacked(rules: list[str], draws: list[Array | None]) -> xr.DataArray:
-    shape = next(drawn.shape for drawn in draws if drawn is not None)
-    filled = [np.full(shape, np.nan) if drawn is None else drawn for drawn in draws]
-    return xr.DataArray(
-        np.array(filled), dims=("rule", "chain", "draw"), coords={"rule": rules}, name="rate_draws"
-    )
 
 
 def table(summary: xr.Dataset) -> str:
@@ -315,18 +286,12 @@ def table(summary: xr.Dataset) -> str:
         one = summary.sel(rule=name).isel(time=-1)
         interval = f"{_cell(one.relative_lower)} to {_cell(one.relative_upper)}"
         mark = f" {OVERSHOT}" if overshot(one) else ""
-        rows.append(
-            [
-                str(name),
-                words(str(one.verdict.item())),
-                _cell(one.relative_rate),
-                interval + mark if np.isfinite(one.relative_rate) else "-",
-                _cell(one.local_exponent),
-                _cell(one.efficiency),
-                _cell(one.distance),
-                f"{100 * float(one.accuracy):.0f} %",
-            ]
-        )
+        rows.append([
+            str(name), words(str(one.verdict.item())), _cell(one.relative_rate),
+            interval + mark if np.isfinite(one.relative_rate) else "-",
+            *map(_cell, (one.local_exponent, one.efficiency, one.distance)),
+            f"{100 * float(one.accuracy):.0f} %",
+        ])  # fmt: skip
     title = (
         f"Verdict after {attributes['horizon']:,} pulls, {attributes['replicates']} replicates: "
         f"does the error fall at the optimal rate Γ = {attributes['rate']:.6g}?"

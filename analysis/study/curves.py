@@ -15,23 +15,13 @@ def error_curve(instance: Instance, allocation: Any, times: Any) -> xr.Dataset:
 
     At each time :math:`T` the pulls are :math:`T w`, rounded to whole numbers, and the data are
     such that the posterior means equal the true parameters: what is left is how fast the
-    posterior contracts under the allocation, without the luck of the draw.
+    posterior contracts under the allocation, without the luck of the draw. The arms with a share
+    must span the true parameters, for the posterior mean never leaves their span.
 
-    Parameters
-    ----------
-    instance : Instance
-    allocation : vector over arms
-        Shares of the pulls. The arms with a share must span the true parameters, for the
-        posterior mean never leaves their span.
-    times : sequence of whole numbers
-
-    Returns
-    -------
-    Dataset
-        Over `time`: `log_error` (natural logarithm of the probability that the best feasible
-        candidate is not the best one), its `standard_error`, certain `lower` and `upper` bounds,
-        `decay` (`-log_error / time`, in nats a pull) and the `likeliest` mistake; over
-        (`time`, `arm`): `pulls`.
+    Gives over `time`: `log_error` (natural logarithm of the probability that the best feasible
+    candidate is not the best one), its `standard_error`, certain `lower` and `upper` bounds,
+    `decay` (`-log_error / time`, in nats a pull) and the `likeliest` mistake; over
+    (`time`, `arm`): `pulls`.
     """
     alternative = Alternative(instance.problem, instance.best)
     pulls = [whole_pulls(allocation, time) for time in times]

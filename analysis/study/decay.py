@@ -22,32 +22,16 @@ SETTLED = 2.0  # Γt from which on the error behaves as for large t
 
 
 class RateRegression:
-    """The regression of log errors on time, compiled once for all curves.
-
-    Parameters
-    ----------
-    draws, tune, chains : int
-        Of NUTS, for each fit.
-    """
+    """The regression of log errors on time, compiled once for all curves; `draws` etc. of NUTS."""
 
     def __init__(self, draws: int = 2000, tune: int = 1000, chains: int = 4) -> None:
         self.draws, self.tune, self.chains = draws, tune, chains
 
     def fit(self, time: Any, log_error: Any, unit: float, seed: int = 0) -> xr.DataTree:
-        """Draws of the parameters given one rule's error curves.
+        """Draws of the parameters given one rule's error curves (replicate, checkpoint).
 
-        Parameters
-        ----------
-        time : shape (checkpoint,)
-        log_error : shape (replicate, checkpoint)
-        unit : float
-            A rate to measure in, such as the optimal one.
-        seed : int
-
-        Returns
-        -------
-        DataTree
-            `posterior` and `sample_stats`.
+        `unit` is a rate to measure in, such as the optimal one. Gives the groups `posterior` and
+        `sample_stats`.
         """
         model = _compiled().with_data(**rate_data(time, log_error, unit))
         with heeded():  # on Ctrl-C, nutpie returns the draws that it has
@@ -76,18 +60,13 @@ def window(time: Any, unit: float) -> NDArray[np.bool_]:
 def sampling_diagnostics(tree: xr.DataTree) -> dict[str, float]:
     """The worst R-hat and effective sample sizes of all parameters, and the divergences."""
     draws = tree["posterior"].to_dataset()
-    statistics = tree["sample_stats"].to_dataset()
     return {
-        "rhat": _extreme(az.rhat(draws), max),
-        "ess_bulk": _extreme(az.ess(draws, method="bulk"), min),
-        "ess_tail": _extreme(az.ess(draws, method="tail"), min),
+        "rhat": float(az.rhat(draws).to_array().max(skipna=False)),
+        "ess_bulk": float(az.ess(draws, method="bulk").to_array().min(skipna=False)),
+        "ess_tail": float(az.ess(draws, method="tail").to_array().min(skipna=False)),
         "mcse": float(az.mcse(draws[["relative_rate"]]).relative_rate),
-        "divergences": float(statistics["diverging"].sum()),
+        "divergences": float(tree["sample_stats"]["diverging"].sum()),
     }
-
-
-def _extreme(found: xr.Dataset, choose: Any) -> float:
-    return float(choose(float(variable) for variable in found.data_vars.values()))
 
 
 def complaints(diagnostics: dict[str, float]) -> list[str]:
@@ -104,17 +83,9 @@ def complaints(diagnostics: dict[str, float]) -> list[str]:
 
 
 def local_exponents(time: Any, log_error: Any) -> Array:
-    """The slope of -log p over the decade before each checkpoint, for each replicate.
+    """The slope of -log p over the decade before each checkpoint, (replicate, checkpoint).
 
-    Parameters
-    ----------
-    time : shape (checkpoint,)
-    log_error : shape (replicate, checkpoint)
-
-    Returns
-    -------
-    ndarray, shape (replicate, checkpoint)
-        NaN where no checkpoint is a decade (or two thirds of one at least) back.
+    NaN where no checkpoint is a decade (or two thirds of one at least) back.
     """
     times, decay = np.asarray(time, dtype=float), -np.asarray(log_error, dtype=float)
     slopes = np.full(decay.shape, np.nan)

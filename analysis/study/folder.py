@@ -59,20 +59,9 @@ def parse_manifest(text: str) -> dict[str, Any]:
 class StudyFolder:
     """The folder of one study, opened for it.
 
-    Parameters
-    ----------
-    path : path
-        Made if it does not exist.
-    specification : Specification
-    restart : bool
-        Whether to give up what another specification or version left there.
-    extend : bool
-        Whether to keep of it what also belongs to this one.
-
-    Raises
-    ------
-    ValueError
-        If the folder holds another study and neither is true, or no study but other files.
+    `restart` gives up what another specification or version left there, `extend` keeps of it what
+    also belongs to this one. ValueError if the folder holds another study and neither is true, or
+    no study but other files.
     """
 
     def __init__(

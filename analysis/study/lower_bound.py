@@ -5,7 +5,6 @@ exact, and no way of sharing out pulls makes it fall faster than the optimal rat
 """
 
 import math
-import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,11 +14,12 @@ import xarray as xr
 from bayes_feasible import _check
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.alternative.feasible import likeliest_feasible, log_feasible
+from bayes_feasible.analysis.study.optimum import quiet_rate
 from bayes_feasible.history import History
 from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
-from bayes_feasible.rate.rate import exponents, optimal_rate
+from bayes_feasible.rate.rate import exponents
 
 
 @dataclass(frozen=True)
@@ -161,9 +161,8 @@ def check(
     >>> print(found.candidate, found.mistake, f"{found.true.efficiency:.2f}")
     0 4 better 0.65
     """
+    _check.kind("pulls", pulls, History, Posterior)
     posterior = pulls.posterior() if isinstance(pulls, History) else pulls
-    if not isinstance(posterior, Posterior):
-        raise TypeError(f"pulls: expected a History or a Posterior, got {type(pulls).__name__}")
     if isinstance(problem, Instance):
         if instance is not None and instance != problem:
             raise ValueError("instance: another truth than that of problem")
@@ -225,9 +224,7 @@ def _estimated(posterior: Posterior, choice: int | None, shares: Any) -> Bound |
 
 
 def _bound(instance: Instance, shares: Any) -> Bound:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ties show as a rate of 0
-        optimum = optimal_rate(instance)
+    optimum = quiet_rate(instance)
     each = exponents(instance, xr.DataArray(shares, dims="arm"))
     smallest = float(each.min())
     problem = instance.problem

@@ -1,5 +1,6 @@
 """The best that any rule can do on an instance: the yardstick of a study, as numbers and tables."""
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,23 +14,21 @@ from bayes_feasible.rate.rate import Rate, optimal_rate
 SHOWN = 20  # arms in a table
 
 
+def quiet_rate(instance: Instance) -> Rate:
+    """The optimal rate, without the warning of a tie: the rate is 0 then."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return optimal_rate(instance)
+
+
 def optimum(instance: Instance, times: Sequence[int]) -> xr.Dataset:
     """Optimal rate, optimal allocation and the exact error curve under it.
 
-    Parameters
-    ----------
-    instance : Instance
-    times : sequence of whole numbers
-
-    Returns
-    -------
-    Dataset
-        `rate`, `rate_lower`, `rate_upper`, `allocation` (arm), `exponents` (candidate),
-        `hardest` (name of a candidate), `mistake` (what it amounts to), and what `error_curve`
-        gives, where the arms of the optimal allocation span the true parameters.
+    Gives `rate`, `rate_lower`, `rate_upper`, `allocation` (arm), `exponents` (candidate),
+    `hardest` (name of a candidate), `mistake` (what it amounts to), and what `error_curve` gives,
+    where the arms of the optimal allocation span the true parameters.
     """
-    rate = optimal_rate(instance)
-    problem = instance.problem
+    rate, problem = optimal_rate(instance), instance.problem
     dataset = xr.Dataset(
         {
             "rate": rate.value,

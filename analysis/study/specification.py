@@ -31,10 +31,9 @@ import inspect
 import math
 import os
 import tomllib
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -44,6 +43,7 @@ import tomli_w
 
 from bayes_feasible import _check
 from bayes_feasible._check import unknown
+from bayes_feasible.analysis.study.optimum import quiet_rate
 from bayes_feasible.analysis.study.store import digest
 from bayes_feasible.built_in import build_instance
 from bayes_feasible.files.documents import KEYS as PROBLEM_KEYS
@@ -51,7 +51,6 @@ from bayes_feasible.files.documents import _strict, build, from_document, to_doc
 from bayes_feasible.files.guard import MOST_TEXT, blame, read_file
 from bayes_feasible.files.problems import load
 from bayes_feasible.instance import Instance
-from bayes_feasible.rate.rate import optimal_rate
 from bayes_feasible.rules import RULES
 from bayes_feasible.simulation.simulate import LONGEST, MOST_REPLICATES, _start, _times
 
@@ -93,27 +92,16 @@ class Checks:
 
     def document(self) -> dict[str, Any]:
         """All of it, as in the file."""
-        return {key: _plain(getattr(self, key)) for key in CHECK_KEYS}
+        values = asdict(self).items()
+        return {key: list(each) if isinstance(each, tuple) else each for key, each in values}
 
 
 @dataclass(frozen=True)
 class Specification:
-    """A study, checked: an instance, rules, and how long and how often they run.
-
-    Attributes
-    ----------
-    instance : Instance
-    source : dict
-        Where the instance comes from: a built-in's name and parameters, or all of its content.
-    rules : tuple of RuleChoice
-    horizon, replicates, seed : int
-    checkpoints : tuple of int
-    checks : Checks or None
-    title : str
-    """
+    """A study, checked: an instance, rules, and how long and how often they run."""
 
     instance: Instance
-    source: dict[str, Any]
+    source: dict[str, Any]  # of the instance: a built-in's name and parameters, or all its content
     rules: tuple[RuleChoice, ...]
     horizon: int
     replicates: int
@@ -215,8 +203,7 @@ def parse(document: Mapping[str, Any], folder: str | os.PathLike[str] = ".") -> 
         if key not in document:
             raise ValueError(f"{key}: missing")
     title = document.get("title", "")
-    if not isinstance(title, str):
-        raise ValueError(f"title: expected a text, got {title!r}")
+    _expect(isinstance(title, str), "title", "a text", title)
     horizon = _check.count("horizon", document["horizon"], most=LONGEST)
     replicates = _check.count("replicates", document["replicates"], most=MOST_REPLICATES)
     seed = _check.count("seed", document.get("seed", 0), least=0)
@@ -250,16 +237,14 @@ def _instance(value: Any, folder: Path) -> tuple[Instance, dict[str, Any]]:
     """The instance, and where it comes from in a form that needs no other file."""
     if isinstance(value, Instance):
         return value, to_document(value)
-    if not isinstance(value, Mapping):
-        raise ValueError(f"instance: expected a table with name or file, got {value!r}")
+    _expect(isinstance(value, Mapping), "instance", "a table with name or file", value)
     with _named("instance: "):
         if "name" in value:
             parameters = {key: item for key, item in value.items() if key != "name"}
             return build_instance(value["name"], parameters), dict(value)
         if "file" in value:
             _only("", value, ("file",))
-            if not isinstance(value["file"], str):
-                raise ValueError(f"file: expected a path, got {value['file']!r}")
+            _expect(isinstance(value["file"], str), "file", "a path", value["file"])
             loaded = load(folder / value["file"])
         else:
             _only("", value, ("name", "file", *PROBLEM_KEYS))
@@ -273,9 +258,7 @@ def _instance(value: Any, folder: Path) -> tuple[Instance, dict[str, Any]]:
 
 def _require_rate(instance: Instance) -> None:
     """Refuse an instance on which there is nothing to find out."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a tie, which is told here
-        rate = optimal_rate(instance).value
+    rate = quiet_rate(instance).value
     if not 0 < rate < math.inf:
         why = "two candidates tie" if rate == 0 else "no mistake is possible"
         raise ValueError(f"instance: the optimal rate is {rate:g} ({why}): nothing to study")
@@ -283,19 +266,16 @@ def _require_rate(instance: Instance) -> None:
 
 def _rules(value: Any) -> tuple[RuleChoice, ...]:
     if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
-        if len(set(value)) < len(value):
-            raise ValueError(f"rules: expected distinct names, got {list(value)}")
+        _expect(len(set(value)) == len(value), "rules", "distinct names", list(value))
         value = {name: {} for name in value}
-    if not isinstance(value, Mapping) or not value:
-        raise ValueError(f"rules: expected a table for each rule, at least one, got {value!r}")
+    fine = isinstance(value, Mapping) and bool(value)
+    _expect(fine, "rules", "a table for each rule, at least one", value)
     return tuple(_rule(str(name), options) for name, options in value.items())
 
 
 def _rule(name: str, value: Any) -> RuleChoice:
-    if not name or not name.isprintable():
-        raise ValueError(f"rules: expected a name that can be printed, got {name!r}")
-    if not isinstance(value, Mapping):
-        raise ValueError(f"rules.{name}: expected a table of options, got {value!r}")
+    _expect(bool(name) and name.isprintable(), "rules", "a name that can be printed", name)
+    _expect(isinstance(value, Mapping), f"rules.{name}", "a table of options", value)
     options = dict(value)
     kind = options.pop("kind", name)
     if not isinstance(kind, str) or kind not in RULES:
@@ -309,8 +289,7 @@ def _rule(name: str, value: Any) -> RuleChoice:
 
 
 def _checks(value: Any, rules: tuple[RuleChoice, ...], times: tuple[int, ...]) -> Checks:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"checks: expected a table, got {value!r}")
+    _expect(isinstance(value, Mapping), "checks", "a table", value)
     _only("checks: ", value, CHECK_KEYS)
     names = [rule.name for rule in rules]
     rule = value.get("rule", names[0])
@@ -340,11 +319,10 @@ def _samplers(value: Any) -> tuple[str, ...]:
     known, quick = known_samplers()
     if value is None:
         return quick
-    if not isinstance(value, list | tuple) or not value:
-        raise ValueError(f"checks: samplers: expected a list of names, got {value!r}")
-    _only("checks: samplers: ", value, known, "sampler")
-    if len(set(value)) < len(value):
-        raise ValueError(f"checks: samplers: expected distinct names, got {list(value)}")
+    where, fine = "checks: samplers", isinstance(value, list | tuple) and bool(value)
+    _expect(fine, where, "a list of names", value)
+    _only(f"{where}: ", value, known, "sampler")
+    _expect(len(set(value)) == len(value), where, "distinct names", list(value))
     return tuple(value)
 
 
@@ -355,11 +333,12 @@ def known_samplers() -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(sample.SAMPLERS), tuple(sample.QUICK)
 
 
+def _expect(fine: bool, where: str, what: str, got: Any) -> None:
+    if not fine:
+        raise ValueError(f"{where}: expected {what}, got {got!r}")
+
+
 def _only(where: str, names: Iterable[Any], known: Iterable[str], what: str = "key") -> None:
     for name in names:
         if name not in known:
             raise ValueError(f"{where}{unknown(what, name, known)}")
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

@@ -30,23 +30,12 @@ NAME = re.compile(
 
 @dataclass(frozen=True)
 class Task:
-    """Work whose result is kept; it may be sent to another process or machine.
+    """Work whose result is kept; it may be sent to another process or machine."""
 
-    Attributes
-    ----------
-    stem : str
-        The readable beginning of the file's name.
-    key : str
-        From `key_of`: what the numbers depend on.
-    work : callable
-        Computes the result, wherever it runs.
-    record : callable
-        Makes the Dataset that is kept from the result, in the process that keeps it.
-    """
-
-    stem: str
-    key: str
-    work: Callable[[], Any]
+    stem: str  # the readable beginning of the file's name
+    key: str  # from `key_of`: what the numbers depend on
+    work: Callable[[], Any]  # computes the result, wherever it runs
+    # Makes the Dataset that is kept from the result, in the process that keeps it.
     record: Callable[[Any], "xr.Dataset"] = lambda result: result
     version: str = field(default_factory=lambda: bayes_feasible.__version__)
 
@@ -106,11 +95,7 @@ def compute[T: Task](store: "Store", tasks: Sequence[T], executor: Any = False) 
 class Store:
     """A folder of results, found by key.
 
-    Attributes
-    ----------
-    folder : Path
-    damaged : list of Path
-        Files whose content is not what their name says; removed, to be computed again.
+    Those whose content is not what their name says are `damaged`: removed, to be computed again.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -121,7 +121,7 @@ def test_rare_errors_are_readable(instance):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"pulls": [1, 2]}, "pulls: expected a History or a Posterior, got list"),
+        ({"pulls": [1, 2]}, r"pulls: expected a History or a Posterior, got \[1, 2\]"),
         ({"candidate": 9}, "candidate: 9 is out of range"),
         ({"candidate": "x"}, "candidate: unknown candidate 'x'"),
         ({"problem": bf.Problem([[1, 0], [0, 1]])}, "problem: the pulls were recorded on another"),

@@ -183,11 +183,7 @@ def test_ties_are_broken_evenly():
         ("guess", {}, "sampler: expected one of exact"),
         ("exact", {"softness": 0.1}, "softness: exact has no such option"),
         (scaled, {"softness": 0.1}, "softness: only a sampler given by its name"),
-        (
-            lambda p, a, n, s: a.sample(p, 5, seed=s),
-            {},
-            "expected at least 99 draws, got 5",
-        ),
+        (lambda p, a, n, s: a.sample(p, 5, seed=s), {}, "expected at least 99 draws, got 5"),
     ],
 )
 def test_bad_input_is_named(sampler, options, message):
@@ -356,7 +352,7 @@ class Endless(bf.Uniform):
         ({"rule": bf.Oracle}, "problem: Oracle needs an Instance"),
         ({"rule": "BLFAIPS"}, "rule: expected a class or a function of (problem, seed), got 'BLF"),
         ({"rule": lambda problem, seed: seed}, "rule: gives a int without ask"),
-        ({"problem": "drug"}, "problem: expected a Problem, got str"),
+        ({"problem": "drug"}, "problem: expected a Problem, got 'drug'"),
         ({"pulls": 0}, "pulls: expected at least 1, got 0"),
         ({"experiments": 1.5}, "experiments: expected a whole number, got 1.5"),
     ],

@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from helpers import agrees, closed_form, counted, honest, noise
+from model_helpers import student_draws
 from planar import events_of, log_plane_integral, log_union, logistic_density
 from scipy import stats
 from scipy.special import expit, log_expit, logsumexp
@@ -46,6 +47,25 @@ def logistic_truth(posterior):
     return log_union(densities, events_of(posterior.problem, 0))
 
 
+def is_exact(found, alternative, posterior, wider, tests=1):
+    """Whether an answer is the exact one, and (the control) not that of a wider posterior."""
+    answers = [alternative.log_probability(posterior, scale=scale) for scale in (1.0, wider)]
+    return [
+        agrees(
+            found.value, exact.value, np.hypot(found.standard_error, exact.standard_error), tests,
+            FALSE_ALARM,
+        )
+        for exact in answers
+    ] == [True, False]  # fmt: skip
+
+
+def is_that_of(found, pulls, others, tests=1):
+    """Whether an answer is that of logistic data, and (the control) not that of other pulls."""
+    truths = [logistic_truth(logistic_data(number))[0] for number in (pulls, others)]
+    right = [agrees(found.value, one, found.standard_error, tests, FALSE_ALARM) for one in truths]
+    return right == [True, False]
+
+
 @pytest.fixture(scope="module")
 def logistic():
     """One model; each test gives it data."""
@@ -83,9 +103,7 @@ def test_local_is_within_a_hundredth_of_quadrature_however_rare_the_error(logist
     assert truth == pytest.approx(goal, rel=0.1)
     found = log_error(logistic, bf.Alternative(data.problem, 0), draws=200_000, seed=1)
     assert abs(found.value - truth) < 0.01
-    assert agrees(found.value, truth, found.standard_error, len(PULLS), FALSE_ALARM)
-    other, _ = logistic_truth(logistic_data(PULLS[goal] + 1))  # the control: one pull more of each
-    assert not agrees(found.value, other, found.standard_error, len(PULLS), FALSE_ALARM)
+    assert is_that_of(found, PULLS[goal], PULLS[goal] + 1, len(PULLS))
     assert found.diagnostics["khat"] < 0.7
     assert found.diagnostics["khat_whole"] < 0.7
     assert 0.3 < found.diagnostics["efficiency"] <= 1.0
@@ -99,9 +117,7 @@ def test_the_global_expansion_is_right_near_the_centre_and_refused_in_the_tail(l
     models.set_data(logistic, near)
     alternative = bf.Alternative(near.problem, 0)
     found = log_error(logistic, alternative, "global", seed=2)
-    for pulls, right in ((PULLS[-20], True), (PULLS[-20] + 1, False)):  # the control: one more
-        truth, _ = logistic_truth(logistic_data(pulls))
-        assert agrees(found.value, truth, found.standard_error, 1, FALSE_ALARM) == right
+    assert is_that_of(found, PULLS[-20], PULLS[-20] + 1)
     models.set_data(logistic, logistic_data(PULLS[-410]))
     with pytest.raises(Refused, match=r"alternative set .*(k-hat|% of the draws)") as refusal:
         log_error(logistic, alternative, "global", seed=2)
@@ -128,12 +144,9 @@ def test_local_is_the_closed_form_for_the_gaussian_model(gaussian, kind, goal):
     posterior, alternative = target(kind, goal)
     models.set_data(gaussian, posterior)
     exact = alternative.log_probability(posterior)
-    wider = alternative.log_probability(posterior, scale=1.03)  # the control: of another posterior
     for method in ("local", "global"):
         found = log_error(gaussian, alternative, method, seed=3)
-        error = np.hypot(found.standard_error, exact.standard_error)
-        assert agrees(found.value, exact.value, error, 16, FALSE_ALARM)
-        assert not agrees(found.value, wider.value, error, 16, FALSE_ALARM)
+        assert is_exact(found, alternative, posterior, wider=1.03, tests=16)
         assert found.standard_error < 0.002
         near = exact.log_probabilities > exact.value - 20
         np.testing.assert_allclose(
@@ -144,10 +157,7 @@ def test_local_is_the_closed_form_for_the_gaussian_model(gaussian, kind, goal):
 def test_twenty_events_in_ten_dimensions():
     posterior, alternative = target("c", -40)
     found = log_error(models.linear_gaussian(posterior), alternative, seed=4)
-    for scale, right in ((1.0, True), (1.01, False)):  # the control: a slightly wider posterior
-        exact = alternative.log_probability(posterior, scale=scale)
-        error = np.hypot(found.standard_error, exact.standard_error)
-        assert agrees(found.value, exact.value, error, 1, FALSE_ALARM) == right
+    assert is_exact(found, alternative, posterior, wider=1.01)
 
 
 @pytest.mark.slow
@@ -191,9 +201,7 @@ def test_without_constraints_and_with_one_that_never_binds():
         posterior = bf.Posterior.from_history(problem, pulls, rewards, costs)
         alternative = bf.Alternative(problem, 0)
         found = log_error(models.linear_gaussian(posterior), alternative, seed=5)
-        for scale, right in ((1.0, True), (1.1, False)):  # the control: a wider posterior
-            exact = alternative.log_probability(posterior, scale=scale).value
-            assert agrees(found.value, exact, found.standard_error, 2, FALSE_ALARM) == right
+        assert is_exact(found, alternative, posterior, wider=1.1, tests=2)
 
 
 def test_a_bounded_parameter_set_is_respected_or_refused():
@@ -332,12 +340,7 @@ def test_scales_too_uncertain_for_a_grid_are_refused(unknown, prior_pulls, most_
 def test_unknown_scales_give_the_union_of_brute_force(unknown):
     history = gaussian_history(20, seed=1)
     models.set_data(unknown, history)
-    degrees, mean, variances, inverse = student_posterior(history)
-    rng, draws = np.random.default_rng(6), 400_000
-    root = np.linalg.cholesky(inverse)
-    theta = rng.standard_normal((draws, 3, 2)) @ root.T
-    theta *= np.sqrt(degrees * variances / rng.chisquare(degrees, (draws, 3)))[..., np.newaxis]
-    theta += mean
+    theta = student_draws(history, 400_000, 6)
     alternative = bf.Alternative(history.problem, 0)
     truth, sampling = counted(alternative.contains(theta[:, 0], theta[:, 1:]))
     found = log_error(unknown, alternative, draws=100_000, seed=7)
@@ -452,18 +455,19 @@ def test_one_compilation_serves_all_checkpoints(logistic, monkeypatch):
     assert values[0] > values[1] > values[2]
 
 
-def test_bad_input_is_named(logistic):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "laplace"}, "method: expected one of local, global"),
+        ({"draws": 10}, "draws: expected at least 1000, got 10"),
+        ({"tune": 10}, "tune: local has no such option"),
+        ({"alternative": bf.Alternative(bf.Problem(np.eye(3), 0.5), 0)}, r"of shape \(3,\)"),
+        ({"alternative": 0}, "alternative: expected an Alternative, got 0"),
+    ],
+)
+def test_bad_input_is_named(logistic, change, message):
     alternative = bf.Alternative(logistic_problem(), 0)
-    with pytest.raises(ValueError, match="method: expected one of local, global"):
-        log_error(logistic, alternative, "laplace")
-    with pytest.raises(ValueError, match="draws: expected at least 1000, got 10"):
-        log_error(logistic, alternative, draws=10)
-    with pytest.raises(ValueError, match="tune: local has no such option"):
-        log_error(logistic, alternative, tune=10)
+    with pytest.raises((TypeError, ValueError), match=message):
+        log_error(**{"model": logistic, "alternative": alternative} | change)
     with pytest.raises(ValueError, match="model: it is already restricted by the potential `hard`"):
         log_error(models.alternative(logistic, alternative), alternative)
-    other = bf.Alternative(bf.Problem(np.eye(3), 0.5), 0)
-    with pytest.raises(ValueError, match=r"model: expected theta_reward of shape \(3,\)"):
-        log_error(logistic, other)
-    with pytest.raises(TypeError, match="alternative: expected an Alternative, got int"):
-        log_error(logistic, 0)

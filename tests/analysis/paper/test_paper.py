@@ -17,19 +17,12 @@ from helpers import bare_numbers
 from numpy.testing import assert_array_equal
 
 import bayes_feasible as bf
-from bayes_feasible.analysis.paper import (
-    ablations,
-    claims,
-    compare,
-    experiments,
-    runs,
-    theory,
-)
+from bayes_feasible.analysis.paper import ablations, claims, compare, experiments, runs, theory
 from bayes_feasible.analysis.paper import figures as pictures
 from bayes_feasible.analysis.paper.__main__ import main
 from bayes_feasible.analysis.paper.claims import Claim
+from bayes_feasible.analysis.paper.compare import HEROES, PAPER_ETA, RIVALS, RULES
 from bayes_feasible.analysis.paper.printed_adahedge import PrintedAdaHedge
-from bayes_feasible.analysis.paper.rule_sets import HEROES, PAPER_ETA, RIVALS, RULES
 from bayes_feasible.analysis.paper.runs import DRAWS, Experiment
 from bayes_feasible.analysis.report.style import write
 from bayes_feasible.analysis.study.store import Store

@@ -6,10 +6,17 @@ import xarray as xr
 from numpy.testing import assert_array_equal
 
 import bayes_feasible as bf
-from bayes_feasible.analysis.paper import compare, comparisons, dependence, films
-from bayes_feasible.analysis.paper.compare import Contest, Criterion, Estimate
+from bayes_feasible.analysis.paper import compare, comparisons, films
+from bayes_feasible.analysis.paper.compare import (
+    HEROES,
+    PAPER_ETA,
+    RIVALS,
+    RULES,
+    Contest,
+    Criterion,
+    Estimate,
+)
 from bayes_feasible.analysis.paper.printed_adahedge import PrintedAdaHedge
-from bayes_feasible.analysis.paper.rule_sets import HEROES, PAPER_ETA, RIVALS, RULES
 
 DRAWN = Criterion("one draw", "drawn")
 
@@ -78,7 +85,7 @@ def test_no_clear_difference_says_what_it_leaves_room_for(spread, verdict):
     noise = spread * np.random.default_rng(7).standard_normal((1, 2, 60, 1))
     contest = Contest(made_up(0.8 + noise), "hero", ["rival"], [DRAWN])
     assert contest.text().startswith("hero minus others by one draw: rival ")
-    found = contest.differences(contest.criteria[0])["rival"]
+    found = contest.gaps["one draw"]["rival"]
     assert found.standing == "level"
     assert contest.verdict().startswith(verdict)
     part = compare.judge([("a", "x", "ahead"), ("b", "x", "level"), ("b", "y", "behind")])
@@ -110,20 +117,20 @@ def test_what_the_outcome_depends_on_is_told():
     one = settled({"slow": (0.9, 0.2), "fast": (0.9, 0.9), "rival": (0.5, 0.5)})
     many = settled({"slow": (0.9, 0.2), "fast": (0.9, 0.5), "rival": (0.5, 0.5)})
     data = {("ball", "one instance"): one, ("ball", "average"): many}
-    found = dependence.comparisons(data, ["slow", "fast"], ["rival"])
+    found = compare.compare_all(data, ["slow", "fast"], ["rival"])
     assert len(found) == 8
     # slow turns round with the recommendation in both; fast is level in one of four.
     counts = {
         name: (len(changed), turned, groups)
-        for name in dependence.FACTORS
-        for changed, turned, groups in [dependence.changes(found, name)]
+        for name in compare.FACTORS
+        for changed, turned, groups in [compare.changes(found, name)]
     }
     assert counts == {"criterion": (3, 2, 4), "hero": (2, 1, 4), "instances": (1, 0, 4)}
-    row = dependence.dependence_claim(data, "Section 0", heroes=["slow", "fast"], rivals=["rival"])
+    row = compare.dependence_claim(data, "Section 0", heroes=["slow", "fast"], rivals=["rival"])
     assert row.verdict == "does not hold: ahead and behind change places with the recommendation, η"
     assert "averaging over instances: 1 of 4 change, 0 from ahead" in row.result
     alone = {("ball", "one instance"): one.sel(rule=["fast", "rival"])}
-    row = dependence.dependence_claim(alone, "Section 0", heroes=["fast"], rivals=["rival"])
+    row = compare.dependence_claim(alone, "Section 0", heroes=["fast"], rivals=["rival"])
     assert row.verdict == "holds: no comparison changes"
     assert "η" not in row.result
 

@@ -6,14 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import xarray as xr
-from helpers import (
-    bare_numbers,
-    closed_form,
-    gaussian_draws,
-    least_exponents,
-    membership,
-    z_bound,
-)
+from helpers import bare_numbers, closed_form, gaussian_draws, least_exponents, membership, z_bound
 from numpy.testing import assert_allclose
 from scipy import integrate, optimize, special, stats
 from theory_helpers import ridged_exponent, seed_of
@@ -452,8 +445,7 @@ QUICK = ("bound", "frequency", "tails", "laplace", "jensen")
 
 
 @pytest.mark.parametrize(
-    "piece",
-    [p if p in QUICK else pytest.param(p, marks=pytest.mark.slow) for p in theory.PIECES],
+    "piece", [p if p in QUICK else pytest.param(p, marks=pytest.mark.slow) for p in theory.PIECES]
 )
 def test_claims_of_a_piece(piece):
     found = theory.prove(True, 0, piece)

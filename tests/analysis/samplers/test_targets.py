@@ -2,31 +2,13 @@
 
 import numpy as np
 import pytest
-from helpers import closed_form, noise, planar_union
-from scipy.special import log_ndtr, logsumexp
+from helpers import planar_union
+from planar import event_logs
+from scipy.special import logsumexp
 
 from bayes_feasible.analysis.samplers.targets import KINDS, LOG_PROBABILITIES, target
 
 REGIMES = [(kind, value) for kind in KINDS for value in LOG_PROBABILITIES]
-
-
-def _event_logs(posterior, alternative):
-    """Log-probability of each event from the definition, by a plain inverse."""
-    problem = posterior.problem
-    own = problem.candidates[alternative.candidate]
-    mean, covariance = closed_form(posterior)
-    spread = noise(problem)
-
-    def beyond(block, vector, limit):
-        deviation = spread[block] * np.sqrt(vector @ covariance @ vector)
-        return log_ndtr((vector @ mean[block] - limit) / deviation)
-
-    logs = [beyond(1 + j, own, tau) for j, tau in enumerate(problem.thresholds)]
-    for rival in alternative.rivals:
-        other = problem.candidates[rival]
-        parts = [beyond(1 + j, -other, -tau) for j, tau in enumerate(problem.thresholds)]
-        logs.append(beyond(0, other - own, 0.0) + sum(parts))
-    return np.array(logs)
 
 
 @pytest.mark.parametrize(("kind", "goal"), REGIMES)
@@ -34,7 +16,7 @@ def test_the_error_is_as_rare_as_was_asked_and_of_its_shape(kind, goal):
     posterior, alternative = target(kind, goal)
     value = alternative.log_probability(posterior).value
     assert value == pytest.approx(goal, rel=0.02)
-    logs = _event_logs(posterior, alternative)
+    logs = event_logs(posterior, alternative.candidate)
     shares = np.exp(logs - logsumexp(logs))
     assert np.max(logs) <= value <= logsumexp(logs) + 1e-9  # the union, from independent events
     carrying = int(np.sum(shares > 0.05))

@@ -122,22 +122,19 @@ def test_no_rule_beats_the_optimal_rate():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("eta", "bounds"), [(1.0, {10**5: 0.93, 10**6: 0.97}), ("paper", {10**5: 0.66, 10**6: 0.92})]
+    ("rule", "bounds"),
+    [
+        (TRUE_POSTERIOR, {10**5: 0.93, 10**6: 0.97}),
+        (bf.BLFAIPS, {10**5: 0.66, 10**6: 0.92}),
+        (bf.BestResponse, {2000: 0.95, 10**5: 0.99}),
+        (bf.PlugIn, {2000: 0.95, 10**5: 0.99}),
+    ],
 )
-def test_blfaips_converges(eta, bounds):
+def test_rules_converge(rule, bounds):
     instance = bf.instances.end_of_optimism(0.1)
-    found = efficiency(instance, {"rule": partial(bf.BLFAIPS, eta=eta)}, list(bounds), 16)
+    found = efficiency(instance, {"rule": rule}, list(bounds), 16)
     for time, bound in bounds.items():
         assert found.sel(time=time).item() >= bound
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", [bf.BestResponse, bf.PlugIn])
-def test_tracking_rules_converge(rule):
-    instance = bf.instances.end_of_optimism(0.1)
-    found = efficiency(instance, {"rule": rule}, [2000, 10**5], 16)
-    assert found.sel(time=2000).item() >= 0.95
-    assert found.sel(time=10**5).item() >= 0.99
 
 
 @pytest.mark.slow

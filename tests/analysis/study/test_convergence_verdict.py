@@ -238,7 +238,7 @@ def test_bad_input(data, instance):
         (partial(run, data, instance, region=1.5), "region: expected a number .* got 1.5"),
         (partial(run, data, instance, probability=0.0), "probability: expected"),
         (partial(run, None, instance), "results: expected a Dataset"),
-        (partial(run, data, 3), "instance: expected an Instance, got int"),
+        (partial(run, data, 3), "instance: expected an Instance, got 3"),
         (partial(run, data.drop_vars("correct"), instance), "no variable 'correct'"),
         (partial(run, data.isel(replicate=slice(0)), instance), "nothing is finished"),
         (partial(run, data, bf.instances.random_ball(2, 3, 0)), "5 arms, but the instance has 3"),

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import hostile_folders
 import pytest
+from error_curves import without_regression
 from helpers import files
 
 import bayes_feasible as bf
 from bayes_feasible import cli
-from bayes_feasible.analysis.study import convergence, study
+from bayes_feasible.analysis.study import study
 from bayes_feasible.files.atomic import write_bytes
 
 SPECIFICATION = {
@@ -44,9 +45,6 @@ QUICK = [  # one of each kind
 def original(tmp_path_factory):
     """A finished study, but for the regression and the figures, which take long."""
 
-    def summarise(results, wanted, show):
-        return convergence.summarise(results, wanted.instance, regression=False, progress=False)
-
     def draw(summary, boards, wanted, path):
         found = [path / name for name in ("accuracy.png", "log_error.svg")]
         for each in found:
@@ -55,7 +53,7 @@ def original(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("original") / "study"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "_summarise", summarise)
+        patch.setattr(study, "_summarise", without_regression)
         patch.setattr(study, "_draw", draw)
         bf.study(SPECIFICATION, folder, workers=1, progress=False)
         shutil.copyfile(folder / "specification.toml", folder.parent / "mine.toml")

@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from helpers import files
-from scipy.special import log_ndtr, logsumexp
+from helpers import files, posterior_at
+from planar import event_logs
+from scipy.special import logsumexp
 
 import bayes_feasible as bf
 from bayes_feasible.analysis.study import curves, optimum, parts, study
@@ -338,10 +339,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
 
 def test_one_process_at_a_time(finished, monkeypatch):
     monkeypatch.setattr(study, "LOCK_PATIENCE", 0.1)
-    with (
-        locked_folder(finished, 1.0),
-        pytest.raises(ValueError, match="another process is"),
-    ):
+    with locked_folder(finished, 1.0), pytest.raises(ValueError, match="another process is"):
         run(SMALL, finished)
     run(SMALL, finished)
 
@@ -525,18 +523,9 @@ def test_the_curve_is_the_union_bound_where_overlaps_vanish():
     """Far out, P is the sum of the events' probabilities, written here from the definition."""
     instance = bf.instances.end_of_optimism(0.2)
     last = optimum.optimum(instance, [10**7]).isel(time=-1)
-    z = instance.problem.arms
-    covariance = np.linalg.inv(np.eye(2) + (z.T * last.pulls.values) @ z)
-    reward, cost, threshold = np.array([1.0, 0.0]), np.array([0.0, 1.0]), 0.5
-
-    def tail(vector, gap):  # probability that <theta, vector> exceeds its mean by the gap
-        return log_ndtr(-gap / np.sqrt(vector @ covariance @ vector))
-
-    events = [tail(z[0], threshold - cost @ z[0])]
-    for rival in z[1:]:
-        events.append(tail(rival - z[0], reward @ (z[0] - rival)))
-        events[-1] += tail(rival, cost @ rival - threshold)
-    assert float(last.log_error) == pytest.approx(logsumexp(events), rel=1e-9)
+    truth = instance.theta_reward, instance.theta_cost
+    posterior = posterior_at(instance.problem, *truth, last.pulls.values)
+    assert float(last.log_error) == pytest.approx(logsumexp(event_logs(posterior, 0)), rel=1e-9)
 
 
 def test_a_part_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import xarray as xr
+from error_curves import without_regression
 from helpers import files
 
 import bayes_feasible as bf
@@ -20,11 +21,6 @@ SPECIFICATION = {
     "replicates": 6,
     "checks": {"samplers": ["exact"], "checkpoints": [100, 1000], "draws": 500},
 }
-
-
-def without_regression(results, wanted, show):
-    """The verdict without compiling a PyMC model, which takes long."""
-    return convergence.summarise(results, wanted.instance, regression=False, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +55,10 @@ def test_everything_is_there(found):
 
 
 def test_the_verdict_is_that_of_the_results(found):
-    expected = convergence.summarise(
-        found.results, found.specification.instance, regression=False, progress=False
-    )
+    expected = without_regression(found.results, found.specification)
     xr.testing.assert_equal(found.summary, expected)
     swapped = found.results.assign_coords(rule=found.results.rule.values[::-1])
-    wrong = convergence.summarise(
-        swapped, found.specification.instance, regression=False, progress=False
-    )
+    wrong = without_regression(swapped, found.specification)
     with pytest.raises(AssertionError):
         xr.testing.assert_equal(found.summary, wrong)
     text = found.tables()

@@ -96,18 +96,23 @@ def undisturbed(specification, tmp_path_factory):
     return files(folder)
 
 
+def wait_for_a_moment(i, rng, folder, process, seconds, most, longer=0.0):
+    """While it starts, reads what is there, or begins to work; or while it works, or ends."""
+    if i % 2:
+        time.sleep(rng.uniform(0, seconds))
+    else:  # so long after so many more parts
+        goal = min(finished(folder) + int(rng.integers(1, most)), PARTS)
+        wait_for(lambda: finished(folder) >= goal, process)
+        time.sleep(rng.uniform(0, longer))
+
+
 def disturb(specification, folder, undisturbed, kills, seed, workers=(1, 2, 4)):
     """Kill and resume, at moments of two kinds; how many runs were killed."""
     rng = np.random.default_rng(seed)
     killed = 0
     for i in range(kills):
         process = start(specification, folder, "--workers", rng.choice(workers), "--quiet")
-        if i % 2:  # while it starts, reads what is there, or begins to work
-            time.sleep(rng.uniform(0, 3))
-        else:  # while it works, or ends: so long after so many more parts
-            goal = min(finished(folder) + int(rng.integers(1, 5)), PARTS)
-            wait_for(lambda: finished(folder) >= goal, process)  # noqa: B023
-            time.sleep(rng.uniform(0, 0.25))
+        wait_for_a_moment(i, rng, folder, process, seconds=3, most=5, longer=0.25)
         killed += process.poll() is None
         kill(process)
         content = files(folder) if folder.exists() else {}
@@ -170,11 +175,7 @@ def interrupt(specification, folder, count, seed):
     codes = []
     for i in range(count):
         process = start(specification, folder, "--workers", rng.choice([1, 2]), "--quiet")
-        if i % 2:  # while it imports, reads what is there, or begins to work
-            time.sleep(rng.uniform(0, 4))
-        else:  # while it works
-            goal = min(finished(folder) + int(rng.integers(1, 4)), PARTS)
-            wait_for(lambda: finished(folder) >= goal, process)  # noqa: B023
+        wait_for_a_moment(i, rng, folder, process, seconds=4, most=4)
         if process.poll() is None:
             (os.killpg if rng.random() < 0.5 else os.kill)(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=60)

@@ -14,7 +14,7 @@ from bayes_feasible.files.atomic import replaced
 
 # Okabe and Ito: told apart by readers with any kind of colour vision.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
 VARIANT_MARKERS = ("*", "p", "d")  # one for each line but the first
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 FAMILIES = {

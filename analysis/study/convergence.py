@@ -27,11 +27,10 @@ from bayes_feasible.analysis.study.decay import RateRegression, local_exponents,
 from bayes_feasible.analysis.study.judge import Approach, Evidence, need_pulls, reach_verdict
 from bayes_feasible.analysis.study.lower_bound import LowerBound as LowerBound
 from bayes_feasible.analysis.study.lower_bound import check as check
-from bayes_feasible.analysis.study.optimum import quiet_rate
 from bayes_feasible.analysis.study.verdicts import OVERSHOOT, OVERSHOT, UNDEFINED, overshot, words
 from bayes_feasible.instance import Instance
 from bayes_feasible.models.rate_regression import POWER
-from bayes_feasible.rate.rate import Rate
+from bayes_feasible.rate.rate import Rate, quiet_rate
 
 REGION = 0.05  # of practical equivalence: at least 95 % of the optimal rate
 PROBABILITY = 0.95  # of intervals, and for a verdict

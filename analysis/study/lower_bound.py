@@ -14,12 +14,11 @@ import xarray as xr
 from bayes_feasible import _check
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.alternative.feasible import likeliest_feasible, log_feasible
-from bayes_feasible.analysis.study.optimum import quiet_rate
 from bayes_feasible.history import History
 from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
-from bayes_feasible.rate.rate import exponents
+from bayes_feasible.rate.rate import exponents, quiet_rate
 
 
 @dataclass(frozen=True)

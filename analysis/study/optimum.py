@@ -1,6 +1,5 @@
 """The best that any rule can do on an instance: the yardstick of a study, as numbers and tables."""
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,13 +11,6 @@ from bayes_feasible.instance import Instance
 from bayes_feasible.rate.rate import Rate, optimal_rate
 
 SHOWN = 20  # arms in a table
-
-
-def quiet_rate(instance: Instance) -> Rate:
-    """The optimal rate, without the warning of a tie: the rate is 0 then."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return optimal_rate(instance)
 
 
 def optimum(instance: Instance, times: Sequence[int]) -> xr.Dataset:

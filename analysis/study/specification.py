@@ -43,7 +43,6 @@ import tomli_w
 
 from bayes_feasible import _check
 from bayes_feasible._check import unknown
-from bayes_feasible.analysis.study.optimum import quiet_rate
 from bayes_feasible.analysis.study.store import digest
 from bayes_feasible.built_in import build_instance
 from bayes_feasible.files.documents import KEYS as PROBLEM_KEYS
@@ -51,6 +50,7 @@ from bayes_feasible.files.documents import _strict, build, from_document, to_doc
 from bayes_feasible.files.guard import MOST_TEXT, blame, read_file
 from bayes_feasible.files.problems import load
 from bayes_feasible.instance import Instance
+from bayes_feasible.rate.rate import quiet_rate
 from bayes_feasible.rules import RULES
 from bayes_feasible.simulation.simulate import LONGEST, MOST_REPLICATES, _start, _times
 

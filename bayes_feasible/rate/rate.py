@@ -213,6 +213,13 @@ def optimal_rate(instance: Instance, tol: float = 1e-8) -> Rate:
     return rate
 
 
+def quiet_rate(instance: Instance) -> Rate:
+    """The optimal rate, without the warning of a tie: the rate is 0 then."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return optimal_rate(instance)
+
+
 def _certified(instance: Instance, tol: float) -> Rate:
     mistakes, tie = _mistakes(instance), None
     if mistakes.impossible.all() or (tie := mistakes.tie()):

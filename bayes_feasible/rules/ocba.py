@@ -120,10 +120,10 @@ class OCBA(Rule):
     def _plan(self) -> None:
         now = int(self._state.clock[0]) + 1
         if now >= self._memory.due[0]:
-            self._memory.plan[:] = self.shares()
+            self._memory.plan[:] = self._shares()
             self._memory.due[0] = now + self.every
 
-    def shares(self) -> Array:
+    def _shares(self) -> Array:
         """The shares that the posterior means ask for."""
         state, geometry = self._state, self._geometry
         sd = state.noise[:, np.newaxis] / np.sqrt(state.info)  # of one pull, on the natural scale

@@ -79,6 +79,7 @@ def run(*words):
 
 
 # Words of the command, and what it must say.
+BLFAIPS = ["trial", "new", "b.trial", "drug.toml", "--rule", "BLFAIPS"]
 BAD = [
     # the command itself
     ([], "required: COMMAND"),
@@ -90,7 +91,7 @@ BAD = [
     (["rate"], "required"),
     (["rate", "none.toml"], "none.toml: no such file"),
     (["rate", ""], "this is a folder"),
-    (["rate", "a\0.toml"], "no such file"),
+    (["rate", "a\0.toml"], "no file can be called 'a\\x00.toml'"),
     (["rate", "x" * 300 + ".toml"], "too long"),
     (["rate", "drug.toml"], "the true parameters are needed"),
     (["rate", "empty.toml"], "arms: missing"),
@@ -143,7 +144,7 @@ BAD = [
     (["trial", "new", "b.trial", "drug.toml", "--set", "=3"], "unknown option ''"),
     (["trial", "new", "b.trial", "drug.toml", "--set", "cls=1"], "cls is not an option"),
     (["trial", "new", "b.trial", "drug.toml", "--set", "self=1"], "unknown option 'self'"),
-    (["trial", "new", "b.trial", "drug.toml", "--set", 'exploration={"a": 1}'], "exploration: "),
+    ([*BLFAIPS, "--set", 'exploration={"a": 1}'], "exploration: "),
     (["trial", "new", "b.trial", "drug.toml", "--set", "zzz=1", "--set", "exploration=0.5"],
      "unknown option 'zzz'"),
     (["trial", "new", "b.trial", "drug.toml", "--rule", "Uniform", "--set", "allocation=[1, 0]"],
@@ -182,8 +183,8 @@ BAD = [
     (["trial", "new", "b.trial", "drug.toml", "--rule", "PEPS"], "PEPS knows no constraint"),
     (["trial", "new", "b.trial", "drug.toml", "--rule", "Oracle"], "Oracle needs an Instance"),
     (["trial", "new", "b.trial", "drug.toml", "--recommendation", "x"], "recommendation: "),
-    (["trial", "new", "b.trial", "drug.toml", "--set", f"exploration={DEEP}"], "exploration: "),
-    (["trial", "new", "b.trial", "drug.toml", "--set", f"exploration={LONG}"], "exploration: "),
+    ([*BLFAIPS, "--set", f"exploration={DEEP}"], "exploration: "),
+    ([*BLFAIPS, "--set", f"exploration={LONG}"], "exploration: "),
     (["trial", "new", "b.trial", "drug.toml", "--set", "wait=3"], "wait is not an option"),
     (["trial", "new", "b.trial", "plain.toml", "--rule", "PEPS", "--set", "learner=hedge",
       f"horizon=1{'0' * 400}"], "horizon: "),

@@ -137,7 +137,7 @@ BAD = [
     (lambda: trial(recommendation="best"), "recommendation: "),
     (lambda: trial(wait=-1), "wait: "),
     (lambda: trial(eta=1), "unknown option 'eta'"),
-    (lambda: trial(exploration=NAN), "exploration: "),
+    (lambda: trial(rule="BLFAIPS", exploration=NAN), "exploration: "),
     (lambda: told().ask(0), "n: "),
     (lambda: told().tell("lwo", 1.0, 1.0), "arm: unknown arm 'lwo'; did you mean 'low'"),
     (lambda: told().tell(["low", 0.5], [1.0, 1.0], [1.0, 1.0]), "arm: "),

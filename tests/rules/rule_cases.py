@@ -101,6 +101,9 @@ INSTANCES = {
 }
 
 
+TEXTBOOK = [name for name, instance in INSTANCES.items() if instance.problem.textbook]
+
+
 def maker(name):
     return UNCONSTRAINED[name]
 

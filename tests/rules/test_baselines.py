@@ -28,7 +28,7 @@ CASES = [
     (name, case)
     for name in ALL
     for case in INSTANCES
-    if (case != "X!=Z" or name in ANYWHERE) and (case != "m=0" or name != "MDAPT")
+    if (case not in ("X!=Z", "learnt") or name in ANYWHERE) and (case != "m=0" or name != "MDAPT")
 ]
 
 
@@ -207,7 +207,7 @@ def test_ocba_shares():
     rule = bf.OCBA(bf.Problem(np.eye(3)))
     tell_means(rule, [1.0, 0.5, 0.0])
     expected = np.array([math.sqrt(17), 4.0, 1.0])
-    assert_allclose(rule.shares(), expected / expected.sum(), rtol=1e-4)
+    assert_allclose(rule._shares(), expected / expected.sum(), rtol=1e-4)
 
 
 def test_ocba_takes_what_excludes_a_rival_more_clearly():
@@ -215,7 +215,7 @@ def test_ocba_takes_what_excludes_a_rival_more_clearly():
     tell_means(rule, [1.0, 2.0, 0.5], [-2.0, 1.0, 0.1])
     # The second only by its cost, 1 / 0.5; the third by its reward, 0.5 > 0.1 / 0.5.
     expected = np.array([4.0, 1 / 4, 4.0])
-    assert_allclose(rule.shares(), expected / expected.sum(), rtol=1e-4)
+    assert_allclose(rule._shares(), expected / expected.sum(), rtol=1e-4)
 
 
 def test_top_two_tci_tosses_a_coin_for_the_leader_and_the_cheapest_challenger():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers import closed_form, noise
 from numpy.testing import assert_allclose, assert_array_equal
-from rule_cases import INSTANCES, drive, environment, random_instance
+from rule_cases import INSTANCES, TEXTBOOK, drive, environment, random_instance
 from scipy import stats
 
 import bayes_feasible as bf
@@ -95,7 +95,7 @@ def told(case, pulls, seed=0, shift=0.0):
 
 
 @pytest.mark.parametrize("pulls", [0, 1, 7, 60])
-@pytest.mark.parametrize("case", INSTANCES)
+@pytest.mark.parametrize("case", TEXTBOOK)
 def test_it_pulls_what_the_definition_says(case, pulls):
     rule = told(case, pulls)
     expected = gains(rule)

@@ -32,6 +32,8 @@ def test_a_trial_that_is_reopened_at_every_step_is_a_rule_that_never_stopped(
     if name == "PEPS":
         instance = bf.Instance(bf.Problem(instance.problem.arms), instance.theta_reward)
     options = {"allocation": [0.1, 0.2, 0.3, 0.15, 0.25]} if name == "FixedAllocation" else {}
+    if name in ("SuccessiveRejects", "SequentialHalving", "ODLinBAI", "GSE"):
+        options = {"horizon": 60}
     rule = RULES[name](instance, seed=5, **options)
     path = tmp_path / "a.trial"
     Trial.new(path, instance, name, seed=5, **options)

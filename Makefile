@@ -2,7 +2,7 @@
 # Choose the interpreter with PYTHON=..., pass options to pytest with PYTEST=...
 
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PACKAGES := bayes_feasible models analysis
 SOURCES := $(shell find $(PACKAGES) -name '*.py' 2>/dev/null)
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
@@ -11,7 +11,7 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help study paper docs test test-slow coverage lint format bench constraints clean
+.PHONY: help study paper docs test test-slow coverage lint format bench constraints dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -78,6 +78,20 @@ constraints:  ## pin the newest versions of everything in constraints.txt
 	grep '^#' constraints.txt > "$$fresh/pinned"; \
 	"$$fresh/bin/python" -m pip freeze --exclude-editable >> "$$fresh/pinned"; \
 	cp "$$fresh/pinned" constraints.txt
+
+# The tests run from another folder, so that they see the wheel and not this tree.
+dist:  ## build the wheel and the sdist (in dist/), and try the wheel in an empty environment
+	@set -e; python=$$(.ci/find-python); fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
+	rm -rf dist; "$$python" -m venv "$$fresh/build"; \
+	"$$fresh/build/bin/python" $(PIP_INSTALL) build; \
+	"$$fresh/build/bin/python" -m build --outdir dist . > "$$fresh/log" 2>&1 || { cat "$$fresh/log"; exit 1; }; \
+	"$$python" -m venv "$$fresh/try"; \
+	"$$fresh/try/bin/python" $(PIP_INSTALL) -c constraints.txt dist/*.whl; \
+	cp -r tests/package/smoke "$$fresh/smoke"; cd "$$fresh/smoke"; \
+	../try/bin/bayes-feasible doctor; \
+	../try/bin/python $(PIP_INSTALL) pytest; \
+	../try/bin/pytest -q
+	@ls dist/*
 
 clean:  ## remove .venv, caches and build products
 	rm -rf $(VENV) build dist docs/_build *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

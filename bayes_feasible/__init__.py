@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from bayes_feasible.rules.top_two import TopTwo as TopTwo
     from bayes_feasible.rules.top_two_tci import TopTwoTCI as TopTwoTCI
     from bayes_feasible.simulation.simulate import simulate as simulate
+    from bayes_feasible.stopping.stop import Decision as Decision
+    from bayes_feasible.stopping.stop import Stop as Stop
     from bayes_feasible.trial.status import Status as Status
     from bayes_feasible.trial.trial import Trial as Trial
 
@@ -74,6 +76,7 @@ _HOME = {
     "AdaHedge": "rules.adahedge",
     "Alternative": "alternative.alternative",
     "Bernoulli": "outcomes",
+    "Decision": "stopping.stop",
     "Design": "rate.designs",
     "Events": "alternative.events",
     "Gaussian": "outcomes",
@@ -89,6 +92,7 @@ _HOME = {
     "Rule": "rules.base",
     "Relative": "outcomes",
     "Status": "trial.status",
+    "Stop": "stopping.stop",
     "Study": "analysis.study.study",
     "Trial": "trial.trial",
     "exponents": "rate.rate",

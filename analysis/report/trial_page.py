@@ -24,13 +24,15 @@ LAST = 50  # events that are listed
 LARGEST = 2**21  # bytes of a table of pulls that is put into the page
 
 
-def write(trial: str | os.PathLike[str], path: str | os.PathLike[str] | None = None) -> Path:
+def write(
+    trial: Trial | str | os.PathLike[str], path: str | os.PathLike[str] | None = None
+) -> Path:
     """Write the page of a trial.
 
     Parameters
     ----------
-    trial : path
-        The file of a `Trial`.
+    trial : Trial, or path
+        Of its file.
     path : path, optional
         Where to write it; by default beside the trial, as `NAME.html`.
 
@@ -45,16 +47,18 @@ def write(trial: str | os.PathLike[str], path: str | os.PathLike[str] | None = N
     >>> import bayes_feasible as bf
     >>> problem = bf.Problem({"low": [1, 0.2], "high": [1, 0.9]}, thresholds={"toxicity": 0.3})
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = bf.Trial.new(folder + "/drug.trial", problem, seed=1).tell("low", 0.2, 0.1)
-    ...     page = write(folder + "/drug.trial")
+    ...     trial = bf.Trial.new(folder + "/drug.trial", problem, seed=1)
+    ...     _ = trial.tell("low", 0.2, 0.1)
+    ...     page = write(trial)
     ...     page.name, page.read_text(encoding="utf-8")[:15]
     ('drug.html', '<!doctype html>')
     """
-    source = checked_path("trial", trial)
+    trial = trial if isinstance(trial, Trial) else Trial(trial)
+    source = Path(trial.path)
     target = source.with_suffix(".html") if path is None else checked_path("path", path)
     if target.exists() and target.samefile(source):
         raise ValueError(f"path: refusing to overwrite the input file {target}")
-    write_bytes(target, render(look(Trial(source))).encode())
+    write_bytes(target, render(look(trial)).encode())
     return target
 
 
@@ -195,12 +199,11 @@ def _tabulate_arms(view: View) -> Table:
 
 
 def _tabulate_events(view: View) -> Table:
-    arms = view.status.arms.arm.values.tolist()
     rows = [
         [
             str(event["n"]),
             event["time"][:19].replace("T", " "),
-            describe_event(view.history.problem, arms, event),
+            describe_event(view.history.problem, event),
             f"by {view.undone[event['n']]}" if event["n"] in view.undone else "",
         ]
         for event in view.events[-LAST:][::-1]

@@ -1,6 +1,5 @@
 """Events of a trial in words."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from bayes_feasible.problem import Problem
@@ -8,12 +7,12 @@ from bayes_feasible.problem import Problem
 LISTED = 8  # arms
 
 
-def describe_event(problem: Problem, arms: Sequence[Any], event: dict[str, Any]) -> str:
-    """Say what an event was; `arms` are the names of the arms.
+def describe_event(problem: Problem, event: dict[str, Any]) -> str:
+    """Say what an event was.
 
     >>> problem = Problem({"low": [1, 0.2], "high": [1, 0.9]}, thresholds={"toxicity": 0.3})
     >>> told = {"event": "tell", "arms": [1], "rewards": [0.5], "costs": [[None]], "counts": [3]}
-    >>> describe_event(problem, ["low", "high"], told)
+    >>> describe_event(problem, told)
     'tell: high showed reward 0.5 in 3 pulls'
     """
     kind = event["event"]
@@ -21,7 +20,7 @@ def describe_event(problem: Problem, arms: Sequence[Any], event: dict[str, Any])
         return f"new trial, rule {event['rule']}, seed {event['seed']}"
     if kind == "undo":
         return f"undo of event {event['of']}"
-    names = [str(arms[arm]) for arm in event["arms"]]
+    names = [str(problem.coords["arm"][arm]) for arm in event["arms"]]
     if kind == "ask":
         more = f", ... ({len(names)})" if len(names) > LISTED else ""
         return f"ask: {', '.join(names[:LISTED])}{more}"

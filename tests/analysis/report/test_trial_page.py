@@ -11,6 +11,7 @@ import pytest
 from page import Page
 
 import bayes_feasible as bf
+from bayes_feasible import cli
 from bayes_feasible.analysis.report import trial_page, trial_view
 
 EVIL = "<script>alert(1)</script>"
@@ -168,3 +169,12 @@ def test_another_version_is_told(trial):
 def test_the_trial_itself_is_not_overwritten(trial):
     with pytest.raises(ValueError, match="refusing to overwrite"):
         trial_page.write(trial.path, trial.path)
+
+
+def test_the_command_writes_it(trial, text, tmp_path, capsys):
+    out = tmp_path / "page.html"
+    assert cli.main(["trial", "report", trial.path, "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"Written: {out}\n"
+    assert out.read_text(encoding="utf-8") == text
+    assert cli.main(["trial", "report", trial.path, "--out", str(tmp_path / "page.trial")]) == 2
+    assert cli.main(["trial", "report", str(tmp_path / "no.trial")]) == 2

@@ -30,7 +30,6 @@ from bayes_feasible.analysis.study.parts import Part, cut, read_part
 from bayes_feasible.analysis.study.specification import Checks, Specification, specified
 from bayes_feasible.analysis.study.store import compute, digest, hash_bytes, key_of
 from bayes_feasible.analysis.study.verdicts import require_summary
-from bayes_feasible.files.documents import to_document
 from bayes_feasible.files.guard import blame
 from bayes_feasible.files.lock import locked_folder
 from bayes_feasible.posterior import Posterior
@@ -389,8 +388,8 @@ def _check_keys(wanted: Specification) -> dict[int, str]:
     if wanted.checks is None:
         return {}
     causes = {
-        "instance": to_document(wanted.instance, strict=True),
-        "rule": wanted.rule(wanted.checks.rule).document(),
+        "instance": wanted.world(),
+        "rule": wanted.rule(wanted.checks.rule).meaning(),
         "seed": wanted.seed,
         "checks": {k: v for k, v in wanted.checks.document().items() if k != "checkpoints"},
     }

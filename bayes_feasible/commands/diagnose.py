@@ -134,7 +134,11 @@ def _given(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     from bayes_feasible._imports import import_object
 
     for text in options.sampler:
-        _add(samplers, text.rpartition(":")[2], import_object("--sampler", text))
+        try:
+            found = import_object(text)
+        except ValueError as error:
+            raise ValueError(f"--sampler: {error}") from error
+        _add(samplers, text.rpartition(":")[2], found)
     return (sizes[0] if sizes else DRAWS), samplers
 
 

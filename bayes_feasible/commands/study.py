@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayes_feasible.commands import _output as output
+from bayes_feasible.commands import _source as source
 
 if TYPE_CHECKING:
     from bayes_feasible.analysis.study.study import Study
@@ -20,6 +21,7 @@ examples:
   bayes-feasible study --template > mine.toml   its specification, to be changed
   bayes-feasible study mine.toml --out mine     your own
   bayes-feasible study mine.toml --out mine --dask tcp://10.0.0.1:8786
+  bayes-feasible study --rule my_module:MyRule --out mine
 
 The same command again goes on where the last one stopped and re-uses all that
 is finished; the numbers are the same however often it was stopped and wherever
@@ -54,6 +56,14 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     study.add_argument(
         "--out", type=Path, default=Path("study"), metavar="DIR", help="its folder (study)"
     )
+    study.add_argument(
+        "--rule", action="append", default=[], metavar="NAME",
+        help="run this rule too: one of ours, or my_module:MyRule; may be given again",
+    )  # fmt: skip
+    study.add_argument(
+        "--instance", nargs="+", metavar=("NAME", "KEY=VALUE"),
+        help="run on this instance instead: a built-in one, or my_module:function",
+    )  # fmt: skip
     where = study.add_mutually_exclusive_group()
     where.add_argument(
         "--workers", type=int, metavar="N", help="local processes (by default one a core)"
@@ -96,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         with _stopped_by_sigterm():
             found = study(
-                options.specification,
+                specification.read(options.specification, options.rule, source.named(options)),
                 options.out,
                 workers=options.workers,
                 dask=options.dask,

@@ -219,8 +219,8 @@ def test_the_command_judges_draws_in_a_file_and_a_function(
         (["--draws", "gone.nc"], "gone.nc"),
         (["--draws", "10", "--draws", "20"], "--draws: expected one number, got 2"),
         (["--sampler", "my_sampler"], "--sampler: expected module:name"),
-        (["--sampler", "nowhere:f"], "--sampler: cannot import 'nowhere'"),
-        (["--sampler", "my_sampler:g"], "--sampler: module 'my_sampler' has no 'g'"),
+        (["--sampler", "nowhere:f"], "--sampler: nowhere:f: no module 'nowhere'"),
+        (["--sampler", "my_sampler:g"], "--sampler: my_sampler: unknown name 'g'"),
         (["--sampler", "my_sampler:number"], "expected a name, a function or a DataTree"),
     ):
         assert cli.main([*begin, *wrong]) == 2

@@ -556,6 +556,6 @@ def test_a_part_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
 
 def test_progress_has_a_rate_and_the_time_left():
     """30 rounds in 10 s, for what was there already took no time; 30 are left."""
-    with study._bar("study", 100, "round", show=True, initial=40) as bar:
+    with running.progress_bar("study", 100, "round", show=True, initial=40) as bar:
         bar.n, bar._time = 70, lambda: bar.start_t + 10  # its clock
         assert "70.0/100 [00:10<00:10, 3.00 rounds/s]" in str(bar)

@@ -34,6 +34,7 @@ _HOME = {
     "scoreboard": "samplers.scoreboard.scoreboard",
     "summarise": "study.convergence.summarise",
     "write_report": "report.report.write",
+    "write_trial_page": "report.trial_page.write",
 }
 
 __all__ = [*_HOME]

@@ -28,10 +28,15 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write the page and say where it is."""
-    if options.out is not None and options.out.suffix.lower() not in PAGES:
-        raise ValueError(f"--out: expected the extension {', '.join(PAGES)}, got {options.out}")
+    check_page(options.out)
     from bayes_feasible.analysis.report import report
 
     path = report.write(options.folder, options.out)
     if not options.quiet:
         output.show(str(path))
+
+
+def check_page(out: Path | None) -> None:
+    """Refuse the name of a page that a browser would not take for one."""
+    if out is not None and out.suffix.lower() not in PAGES:
+        raise ValueError(f"--out: expected the extension {', '.join(PAGES)}, got {out}")

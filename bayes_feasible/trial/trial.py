@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+import bayes_feasible
 from bayes_feasible import _check
 from bayes_feasible.files.documents import build, from_document, to_document
 from bayes_feasible.history import History
@@ -73,6 +74,7 @@ class Trial:
     def __init__(self, path: str | os.PathLike[str], *, wait: float = WAIT) -> None:
         self._journal = Journal(path, KIND, wait)
         self._turn = threading.RLock()  # the threads of this process take turns too
+        self._still = 0  # how often `still` was entered
         self._events: list[Event] | None = None
         self._refresh()
 
@@ -114,6 +116,7 @@ class Trial:
         made = make_rule(problem, rule, seed, settings)
         known = problem.problem if isinstance(problem, Instance) else problem
         header = {
+            "bayes_feasible": bayes_feasible.__version__,
             "problem": to_document(known, strict=True),
             "rule": type(made).__name__,
             "settings": {name: getattr(made, name) for name in made.settings},
@@ -335,7 +338,33 @@ class Trial:
                 yield append
                 self._take_in()
 
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Within it all answers are about one moment, whatever other processes add meanwhile.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trial = Trial.new(folder + "/drug.trial", Problem([[1, 0], [0, 1]]), seed=1)
+        ...     other = Trial(trial.path)
+        ...     with trial.still():
+        ...         _ = other.tell(0, 3.0)
+        ...         before = trial.posterior.pulls
+        ...     before, trial.posterior.pulls
+        (0, 1)
+        """
+        with self._turn:
+            self._refresh()
+            self._still += 1
+            try:
+                yield
+            finally:
+                self._still -= 1
+
     def _refresh(self) -> None:
+        if self._still:
+            return
         self._journal.read()
         self._take_in()
 
@@ -379,17 +408,10 @@ class Trial:
         return counts
 
     def _recommend(self, posterior: Posterior) -> "Recommendation":
-        from bayes_feasible._draws import unrestricted
-        from bayes_feasible.recommendation import most_probable, recommend
+        from bayes_feasible.recommendation import choose, recommend
 
         rng = np.random.default_rng([self.seed, len(self._journal.events)])
-        if self.recommendation == "mean":
-            choice = posterior.best()
-        elif self.recommendation == "probable":
-            choice = most_probable(posterior, rng)
-        else:
-            best = self.problem.best_under(unrestricted(posterior, 1, rng))
-            choice = int(best[0]) if best[0] >= 0 else None
+        choice = choose(posterior, self.recommendation, rng)
         return recommend(posterior, choice, rng)
 
     def _to_undo(self, number: int | None) -> Event:

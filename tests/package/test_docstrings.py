@@ -45,6 +45,7 @@ DOORS = {
     "study.lower_bound": ("check",),
     "calibration.reliability": ("reliability", "rule_reliability", "reliability_table"),
     "report.report": ("write", "write_headline"),
+    "report.trial_page": ("write",),
     "samplers.sample": ("sample_alternative",),
     "samplers.scoreboard": ("scoreboard", "judge", "table"),
     "study.study": ("study", "posteriors"),

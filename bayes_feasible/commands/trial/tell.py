@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bayes_feasible.commands import _source as source
-from bayes_feasible.commands.trial._trial import described, open_trial, pending
+from bayes_feasible.commands.trial._trial import open_trial, pending
 
 if TYPE_CHECKING:
     from bayes_feasible.history import History
@@ -53,6 +53,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """Take the step."""
+    from bayes_feasible.trial.describe import describe_event
+
     if (options.arm is None) == (options.csv is None):
         raise ValueError("expected an arm and what it showed, or --csv with a file of pulls")
     trial = open_trial(options)
@@ -77,7 +79,7 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
         "pulls": pulls,
         "pending": waits,
     }
-    lines = [f"Event {event}: {described(trial, told)}"]
+    lines = [f"Event {event}: {describe_event(trial.problem, told)}"]
     if unasked:
         one = number == 1
         lines.append("It was not asked for" if one else f"{unasked} of these were not asked for")

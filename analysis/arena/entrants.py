@@ -64,7 +64,8 @@ class Entrant:
     @property
     def knows_truth(self) -> bool:
         """Whether it looks at the truth: then it is a yardstick, not a competitor."""
-        maker, options = self.maker, {}
+        maker: Any = self.maker
+        options: dict[str, Any] = {}
         while isinstance(maker, partial):
             maker, options = maker.func, {**maker.keywords, **options}
         return maker is RULES["Oracle"] or options.get("beta") == "optimal"

@@ -55,7 +55,7 @@ class Family(NamedTuple):
     def instance(self, seed: Any, run: int) -> Instance:
         """The instance of a run: the same for the same seed, whatever else is run.
 
-        >>> ball = FAMILIES["ball 2 5"]
+        >>> ball = FAMILIES["ball-2-5"]
         >>> ball.instance(0, 3).problem == ball.instance(0, 3).problem
         True
         """
@@ -210,32 +210,33 @@ def _always(rng: np.random.Generator, make: Callable[..., Instance], **options: 
 
 def _listed() -> Iterator[Family]:
     yield Family(
-        "end of optimism", "End of Optimism, α = 0.1: the paper's",
+        "end-of-optimism", "End of Optimism, α = 0.1: the paper's",
         partial(_always, make=instances.end_of_optimism, alpha=0.1), single=True,
     )  # fmt: skip
     for d, k in ((2, 5), (2, 20), (2, 50), (20, 20), (50, 20)):
-        yield Family(f"ball {d} {k}", f"{k} arms uniform in the ball of {d} dimensions",
+        yield Family(f"ball-{d}-{k}", f"{k} arms uniform in the ball of {d} dimensions",
                      partial(_ball, d=d, k=k))  # fmt: skip
     for k in (10, 50):
-        yield Family(f"one-hot {k}", f"{k} arms with nothing in common", partial(one_hot, arms=k))
+        yield Family(f"one-hot-{k}", f"{k} arms with nothing in common", partial(one_hot, arms=k))
     for films in (20, 60):
-        yield Family(f"films {films}", f"the {films} most rated films, IMDb score at most 7.5",
-                     partial(_always, make=instances.movielens, films=films), single=True)  # fmt: skip
+        make = partial(_always, make=instances.movielens, films=films)
+        title = f"the {films} most rated films, IMDb score at most 7.5"
+        yield Family(f"films-{films}", title, make, single=True)
     yield Family("dose-response", "nine doses, benefit and harm cubic in the dose", dose_response)
     yield Family("factorial", "all settings of four factors, with interactions", factorial)
-    yield Family("X is not Z", "8 arms and 20 other candidates in 5 dimensions",
+    yield Family("x-not-z", "8 arms and 20 other candidates in 5 dimensions",
                  partial(in_ball, d=5, arms=8, constraints=1, candidates=20))  # fmt: skip
     for m in (2, 3):
-        yield Family(f"{m} constraints", f"20 arms in 5 dimensions, {m} constraints",
+        yield Family(f"{m}-constraints", f"20 arms in 5 dimensions, {m} constraints",
                      partial(in_ball, d=5, arms=20, constraints=m))  # fmt: skip
-    yield Family("no constraint", "20 arms in 5 dimensions, plain best-arm identification",
+    yield Family("no-constraint", "20 arms in 5 dimensions, plain best-arm identification",
                  partial(in_ball, d=5, arms=20, constraints=0))  # fmt: skip
-    yield Family("none feasible", "10 arms in 5 dimensions, all of them too costly",
+    yield Family("none-feasible", "10 arms in 5 dimensions, all of them too costly",
                  nothing_feasible)  # fmt: skip
     yield Family("prior", "10 arms in 5 dimensions, truths from the prior: Bayes risk",
                  from_the_prior)  # fmt: skip
-    yield Family("dose finding", "responses and toxicities of five doses, 0/1", dose_finding)
-    yield Family("A/B", "conversions 0/1, latency relative to the control, noise learnt", ab_test)
+    yield Family("dose-finding", "responses and toxicities of five doses, 0/1", dose_finding)
+    yield Family("ab", "conversions 0/1, latency relative to the control, noise learnt", ab_test)
 
 
 FAMILIES: Mapping[str, Family] = {family.name: family for family in _listed()}
@@ -258,7 +259,7 @@ def find_family(name: Any) -> Family:
 
     Examples
     --------
-    >>> find_family("ball 2 5").title
+    >>> find_family("ball-2-5").title
     '5 arms uniform in the ball of 2 dimensions'
     >>> find_family("bayes_feasible:instances.soare").single
     True

@@ -15,7 +15,8 @@ from scipy.stats import beta
 from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible._display import visible
-from bayes_feasible.analysis.report.tables import Table
+from bayes_feasible.analysis.report.page import Table
+from bayes_feasible.analysis.report.tables import latex_table, markdown_table
 from bayes_feasible.files.guard import Folder, blame
 
 RESULTS = "results.nc"
@@ -40,9 +41,9 @@ class Arena:
 
     Examples
     --------
-    >>> from bayes_feasible import analysis
-    >>> found = analysis.arena(rules=["Descent", "Uniform"], families=["ball 2 5"],
-    ...                        budgets=[50, 200], runs=20, progress=False)
+    >>> import bayes_feasible as bf
+    >>> found = bf.arena(rules=["Descent", "Uniform"], families=["ball-2-5"],
+    ...                  budgets=[50, 200], runs=20, progress=False)
     >>> found.leaderboard().rule.values.tolist()
     ['Descent', 'Uniform']
     """
@@ -57,10 +58,10 @@ class Arena:
         Examples
         --------
         >>> import tempfile
-        >>> from bayes_feasible import analysis
+        >>> import bayes_feasible as bf
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     found = analysis.arena(rules=["Uniform"], families=["ball 2 5"], budgets=[50],
-        ...                            runs=4, out=folder, progress=False, page=False)
+        ...     found = bf.arena(rules=["Uniform"], families=["ball-2-5"], budgets=[50],
+        ...                      runs=4, out=folder, progress=False, page=False)
         ...     Arena.load(folder).runs.identical(found.runs)
         True
         """
@@ -133,9 +134,9 @@ class Arena:
 
         Examples
         --------
-        >>> from bayes_feasible import analysis
-        >>> found = analysis.arena(rules=["Descent", "Uniform"], families=["ball 2 5"],
-        ...                        budgets=[200], runs=50, progress=False)
+        >>> import bayes_feasible as bf
+        >>> found = bf.arena(rules=["Descent", "Uniform"], families=["ball-2-5"],
+        ...                  budgets=[200], runs=50, progress=False)
         >>> board = found.leaderboard()
         >>> board["rank"].values.tolist(), bool(board.worst[0] < board.worst[1])
         ([1, 2], True)
@@ -192,11 +193,11 @@ class Arena:
 
         Examples
         --------
-        >>> from bayes_feasible import analysis
-        >>> found = analysis.arena(rules=["Uniform"], families=["ball 2 5"], budgets=[50],
-        ...                        runs=4, progress=False)
+        >>> import bayes_feasible as bf
+        >>> found = bf.arena(rules=["Uniform"], families=["ball-2-5"], budgets=[50],
+        ...                  runs=4, progress=False)
         >>> [table.caption for table in found.tables()]
-        ['Leaderboard', 'ball 2 5: 5 arms uniform in the ball of 2 dimensions']
+        ['Leaderboard', 'ball-2-5: 5 arms uniform in the ball of 2 dimensions']
         """
         return [self._board_table(), *map(self._family_table, self.runs.family.values)]
 
@@ -253,35 +254,35 @@ class Arena:
 
         Examples
         --------
-        >>> from bayes_feasible import analysis
-        >>> found = analysis.arena(rules=["Uniform"], families=["ball 2 5"], budgets=[50],
-        ...                        runs=4, progress=False)
+        >>> import bayes_feasible as bf
+        >>> found = bf.arena(rules=["Uniform"], families=["ball-2-5"], budgets=[50],
+        ...                  runs=4, progress=False)
         >>> found.to_markdown().splitlines()[2][:40]
         '| rule | rank | worst distance | where |'
         """
-        return "\n\n".join(table.to_markdown() for table in self.tables()) + "\n"
+        return "\n\n".join(map(markdown_table, self.tables())) + "\n"
 
     def to_latex(self) -> str:
         r"""Format all tables as LaTeX, with the rules of `booktabs`.
 
         Examples
         --------
-        >>> from bayes_feasible import analysis
-        >>> found = analysis.arena(rules=["Uniform"], families=["ball 2 5"], budgets=[50],
-        ...                        runs=4, progress=False)
+        >>> import bayes_feasible as bf
+        >>> found = bf.arena(rules=["Uniform"], families=["ball-2-5"], budgets=[50],
+        ...                  runs=4, progress=False)
         >>> print(found.to_latex().splitlines()[0])
         \begin{table}
         """
-        return "\n\n".join(table.to_latex() for table in self.tables()) + "\n"
+        return "\n\n".join(map(latex_table, self.tables())) + "\n"
 
     def to_csv(self) -> str:
         """Format all numbers of `summary` as CSV, one row for each family, rule and budget.
 
         Examples
         --------
-        >>> from bayes_feasible import analysis
-        >>> found = analysis.arena(rules=["Uniform"], families=["ball 2 5"], budgets=[50],
-        ...                        runs=4, progress=False)
+        >>> import bayes_feasible as bf
+        >>> found = bf.arena(rules=["Uniform"], families=["ball-2-5"], budgets=[50],
+        ...                  runs=4, progress=False)
         >>> found.to_csv().splitlines()[0][:28]
         'family,rule,budget,error_rat'
         """

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -70,7 +70,7 @@ def run_block(
     >>> from bayes_feasible.analysis.arena.entrants import read_entrants
     >>> from bayes_feasible.analysis.arena.families import FAMILIES
     >>> (uniform,) = read_entrants(["Uniform"])
-    >>> found = run_block(FAMILIES["ball 2 5"], uniform, [10, 100], seed=0, runs=range(3))
+    >>> found = run_block(FAMILIES["ball-2-5"], uniform, [10, 100], seed=0, runs=range(3))
     >>> found.log_error.shape
     (3, 2)
     """
@@ -122,7 +122,7 @@ def rates(family: Family, seed: int, runs: Sequence[int]) -> Array:
     """Find the optimal rates of the instances of some runs.
 
     >>> from bayes_feasible.analysis.arena.families import FAMILIES
-    >>> rates(FAMILIES["end of optimism"], 0, range(2)).round(6).tolist()
+    >>> rates(FAMILIES["end-of-optimism"], 0, range(2)).round(6).tolist()
     [0.001136, 0.001136]
     """
     if family.single:
@@ -162,7 +162,7 @@ def _part(
         "made_by": MADE_BY,
     }  # fmt: skip
     where = f"{slug(family.name)}-{runs.start:06d}"
-    place = {"family": family.name, "first": runs.start, "size": len(runs)}
+    place: dict[str, Any] = {"family": family.name, "first": runs.start, "size": len(runs)}
     if entrant is None:
         return Part(
             f"rates-{where}", key_of(causes), partial(rates, family, seed, runs), _record_rates,

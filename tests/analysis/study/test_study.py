@@ -21,7 +21,7 @@ from planar import event_logs
 from scipy.special import logsumexp
 
 import bayes_feasible as bf
-from bayes_feasible.analysis.study import curves, optimum, parts, study
+from bayes_feasible.analysis.study import curves, optimum, parts, running, study
 from bayes_feasible.analysis.study import folder as study_folder
 from bayes_feasible.analysis.study.parts import cut
 from bayes_feasible.analysis.study.specification import parse
@@ -370,7 +370,7 @@ def test_a_write_that_the_system_cuts_short(tmp_path, undisturbed):
     code = f"""
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, ({largest + 500}, resource.RLIM_INFINITY))
-from bayes_feasible.analysis.study import parts, study
+from bayes_feasible.analysis.study import parts, running, study
 parts.ROUNDS = 3000
 try:
     study.study({SMALL!r}, sys.argv[1], only_results=True, progress=False)

@@ -20,6 +20,7 @@ _HOME = {
     "alternative_ranks": "calibration.calibration.alternative_ranks",
     "calibration_figure": "calibration.calibration.figure",
     "check_lower_bound": "study.lower_bound.check",
+    "check_sampler": "samplers.own.check_sampler",
     "distribution": "calibration.calibration.distribution",
     "draw_study": "report.figures.draw_study",
     "geometry": "report.geometry.geometry",

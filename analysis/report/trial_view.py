@@ -88,7 +88,7 @@ def look(trial: Trial) -> View:
         problem = posterior.problem
         best, none, k_hat = None, 0.0, -np.inf
         if problem.parameter_radius is None:
-            found = posterior.probability_best([trial.seed, len(events)])
+            found = trial.probability_best()
             best, none = found.best.values, float(found.none)
             k_hat = float(found.attrs["k_hat"])
         return View(

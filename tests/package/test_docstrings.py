@@ -49,6 +49,7 @@ DOORS = {
     "calibration.reliability": ("reliability", "rule_reliability", "reliability_table"),
     "report.report": ("write", "write_headline"),
     "report.trial_page": ("write",),
+    "samplers.own": ("check_sampler",),
     "samplers.sample": ("sample_alternative",),
     "samplers.scoreboard": ("scoreboard", "judge", "table"),
     "study.study": ("study", "posteriors"),

@@ -149,7 +149,8 @@ def test_large_work_gets_processes_of_its_own(tmp_path, undisturbed, monkeypatch
 
 
 def test_a_finished_study_is_not_computed_again(finished, undisturbed, monkeypatch):
-    for name in ("_executor", "_combine", "_compile"):
+    monkeypatch.setattr(running, "choose_place", lambda *_: pytest.fail("computed again"))
+    for name in ("_combine", "_compile"):
         monkeypatch.setattr(study, name, lambda *_: pytest.fail("computed again"))
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
     again = run(SMALL, finished)

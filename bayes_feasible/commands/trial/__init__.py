@@ -11,7 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from bayes_feasible.commands import _output as output
-from bayes_feasible.commands.trial import ask, export, log, new, recommend, status, tell, undo
+from bayes_feasible.commands.trial import (
+    ask,
+    export,
+    log,
+    new,
+    recommend,
+    report,
+    serve,
+    status,
+    tell,
+    undo,
+)
 from bayes_feasible.commands.trial._trial import Table
 
 STEPS: dict[str, Any] = {  # in the order of the help
@@ -22,6 +33,8 @@ STEPS: dict[str, Any] = {  # in the order of the help
     "recommend": recommend,
     "undo": undo,
     "log": log,
+    "report": report,
+    "serve": serve,
     "export": export,
 }
 DESCRIPTION = """\
@@ -36,6 +49,7 @@ examples:
   bayes-feasible trial tell drug.trial "10 mg" 0.61 0.35
   bayes-feasible trial tell drug.trial "20 mg" reward=0.84 toxicity=0.81
   bayes-feasible trial status drug.trial
+  bayes-feasible trial report drug.trial
 """
 
 

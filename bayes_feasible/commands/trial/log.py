@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from bayes_feasible.commands.trial._trial import described, open_trial
+from bayes_feasible.commands.trial._trial import open_trial
 
 HELP = "all events in order"
 
@@ -15,6 +15,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """Take the step."""
+    from bayes_feasible.trial.describe import describe_event
+
     trial = open_trial(options)
     if options.n is not None and options.n < 1:
         raise ValueError(f"-n: expected at least 1, got {options.n}")
@@ -24,5 +26,6 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
         undone = trial.undone(event["n"])
         note = f" (taken back by {undone})" if undone else ""
         time = event["time"][:19].replace("T", " ")
-        lines.append(f"{event['n']:>6}  {time}  {described(trial, event)}{note}")
+        lines.append(f"{event['n']:>6}  {time}  {describe_event(trial.problem, event)}{note}")
+    lines.append(f"\nchecksum {trial.head}, begun with bayes_feasible {trial.version or '?'}")
     return {"trial": trial.path, "head": trial.head, "events": events}, "\n".join(lines)

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from bayes_feasible.commands.trial._trial import described, open_trial, pending
+from bayes_feasible.commands.trial._trial import open_trial, pending
 
 HELP = "take back the last ask or tell; nothing is deleted"
 
@@ -17,8 +17,10 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """Take the step."""
+    from bayes_feasible.trial.describe import describe_event
+
     trial = open_trial(options)
     taken = trial.undo(options.event)
     fields = {"trial": trial.path, "taken_back": taken["n"], "kind": taken["event"]}
-    text = f"Taken back: event {taken['n']}, {described(trial, taken)}"
+    text = f"Taken back: event {taken['n']}, {describe_event(trial.problem, taken)}"
     return fields | {"pulls": trial.posterior.pulls, "pending": pending(trial)}, text

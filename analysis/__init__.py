@@ -4,9 +4,9 @@
 >>> dir(analysis)[:4]
 ['Evidence', 'LowerBound', 'Refused', 'Study']
 
-A study is run by `bayes_feasible.study`. The experiments of the paper are in `analysis.paper`, the
-benchmarks in `analysis.benchmarks`. Names are loaded when they are first used, as most of them
-bring PyMC or Matplotlib.
+A study is run by `bayes_feasible.study`, the arena by `bayes_feasible.arena`. The experiments of
+the paper are in `analysis.paper`, the benchmarks in `analysis.benchmarks`. Names are loaded when
+they are first used, as most of them bring PyMC or Matplotlib.
 """
 
 from importlib import import_module
@@ -20,6 +20,7 @@ _HOME = {
     "alternative_ranks": "calibration.calibration.alternative_ranks",
     "calibration_figure": "calibration.calibration.figure",
     "check_lower_bound": "study.lower_bound.check",
+    "check_sampler": "samplers.own.check_sampler",
     "distribution": "calibration.calibration.distribution",
     "draw_study": "report.figures.draw_study",
     "geometry": "report.geometry.geometry",
@@ -34,6 +35,7 @@ _HOME = {
     "scoreboard": "samplers.scoreboard.scoreboard",
     "summarise": "study.convergence.summarise",
     "write_report": "report.report.write",
+    "write_trial_page": "report.trial_page.write",
 }
 
 __all__ = [*_HOME]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from bayes_feasible.alternative.alternative import Alternative as Alternative
     from bayes_feasible.alternative.events import Events as Events
     from bayes_feasible.alternative.probability import LogProbability as LogProbability
+    from bayes_feasible.analysis.arena.arena import arena as arena
+    from bayes_feasible.analysis.arena.result import Arena as Arena
     from bayes_feasible.analysis.study.study import Study as Study
     from bayes_feasible.analysis.study.study import study as study
     from bayes_feasible.files.problems import load as load
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
 _HOME = {
     "AdaHedge": "rules.adahedge",
     "Alternative": "alternative.alternative",
+    "Arena": "analysis.arena.result",
     "Bernoulli": "outcomes",
     "Design": "rate.designs",
     "Events": "alternative.events",
@@ -91,6 +94,7 @@ _HOME = {
     "Status": "trial.status",
     "Study": "analysis.study.study",
     "Trial": "trial.trial",
+    "arena": "analysis.arena.arena",
     "exponents": "rate.rate",
     "g_optimal": "rate.designs",
     "load": "files.problems",

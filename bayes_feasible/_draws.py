@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible.alternative import bounded, general
 from bayes_feasible.problem import Problem
@@ -83,6 +84,55 @@ def stack_blocks(draws: "xr.Dataset") -> Array:
     if "theta_cost" in draws:
         cost = draws["theta_cost"].transpose("chain", "draw", "constraint", "feature")
         blocks.append(cost.values)
+    return np.concatenate(blocks, axis=2)
+
+
+def read_draws(
+    problem: Problem, draws: "xr.DataTree | xr.Dataset",
+    names: tuple[str, str] = ("theta_reward", "theta_cost"),
+) -> Array:  # fmt: skip
+    """Draws of the parameters from anywhere, as one array (chain, draw, block, feature).
+
+    They may come from PyMC, Stan or NumPyro through ArviZ: dimensions beyond chain and draw are
+    taken in their order, unless labels say otherwise. One constraint needs no dimension.
+    """
+    import xarray as xr
+
+    _check.kind("draws", draws, xr.DataTree, xr.Dataset)
+    if isinstance(draws, xr.DataTree):
+        if "posterior" in draws.children:
+            draws = draws["posterior"].to_dataset()
+        else:
+            draws = draws.to_dataset()
+    features, constraints = problem.arms.shape[1], problem.thresholds.size
+    blocks = []
+    shapes = (features,), (constraints, features)
+    dims = ("feature",), ("constraint", "feature")
+    for name, shape, inner in zip(names, shapes, dims, strict=True):
+        if not all(shape):
+            continue
+        if name not in draws:
+            raise ValueError(
+                f"draws: expected a variable `{name}`, got {', '.join(map(str, draws))}"
+            )
+        array = draws[name]
+        if not {"chain", "draw"} <= set(array.dims):
+            raise ValueError(f"draws: expected {name} over chain and draw, got {array.dims}")
+        array = array.transpose("chain", "draw", ...)
+        if set(inner) <= set(array.dims):
+            array = array.transpose("chain", "draw", *inner)
+        for dim in inner:
+            labels = problem.coords[dim]
+            if dim in array.coords and set(array[dim].values.tolist()) == set(labels.tolist()):
+                array = array.sel({dim: labels})
+        values = array.values.astype(float)
+        if len(shape) == 2 and shape[0] == 1 and values.shape[2:] == shape[1:]:
+            values = values[:, :, np.newaxis]
+        if values.shape[2:] != shape or not values.size:
+            raise ValueError(
+                f"draws: expected {name} of shape {('chain', 'draw', *shape)}, got {array.shape}"
+            )
+        blocks.append(values.reshape(*values.shape[:2], -1, features))
     return np.concatenate(blocks, axis=2)
 
 

@@ -111,6 +111,16 @@ def recommend(posterior: Posterior, choice: int | None, rng: np.random.Generator
     )
 
 
+def choose(posterior: Posterior, method: str, rng: np.random.Generator) -> int | None:
+    """The candidate to recommend by one of the `METHODS`, or None: no candidate looks feasible."""
+    if method == "mean":
+        return posterior.best()
+    if method == "probable":
+        return most_probable(posterior, rng)
+    best = int(posterior.problem.best_under(unrestricted(posterior, 1, rng))[0])
+    return best if best >= 0 else None
+
+
 def most_probable(posterior: Posterior, rng: np.random.Generator) -> int | None:
     """The candidate most probably best; None if it is likelier that none is feasible."""
     problem = posterior.problem

@@ -4,7 +4,6 @@ The page stands alone: pictures and style are inside it, it needs no script and 
 words are in `templates`. The same study gives the same bytes.
 """
 
-import base64
 import math
 import os
 import tomllib
@@ -17,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 from bayes_feasible._display import visible
+from bayes_feasible.analysis.report.page import TEMPLATES, Table, fill, picture
 from bayes_feasible.analysis.study import verdicts
 from bayes_feasible.analysis.study.folder import FIGURES, MANIFEST, SPECIFICATION, parse_manifest
 from bayes_feasible.analysis.study.store import hash_bytes
@@ -25,23 +25,12 @@ from bayes_feasible.files.atomic import write_bytes
 from bayes_feasible.files.guard import MOST_TEXT, Folder, blame
 
 PAGE, SUMMARY = "report.html", "summary.nc"
-TEMPLATES = Path(__file__).with_name("templates")
 FEW_REPLICATES = 10
 SHOWN_ARMS = 20
 TONE = dict(zip(VERDICTS, ("good", "bad", "open", "fault", "open"), strict=True))
 MOST_SCORES = 10_000
 SAMPLER_TROUBLE = ("condemned", "failed", "doubtful")
 BOARD = "scoreboard_"  # and the number of pulls: the name of a figure
-
-
-class Table(NamedTuple):
-    """Cells for reading: numbers to the right, `words` to the left, `prose` in lines."""
-
-    caption: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    words: Sequence[int] = (0,)
-    prose: Sequence[int] = ()
 
 
 class Board(NamedTuple):
@@ -96,8 +85,6 @@ def write(folder: str | os.PathLike[str], path: str | os.PathLike[str] | None = 
 
 def render(files: Folder) -> str:
     """Make the page of a study's folder."""
-    import jinja2
-
     if not files.path.is_dir():
         raise ValueError(f"{files.path}: no such folder")
     summary = files.read_netcdf(SUMMARY)
@@ -131,13 +118,9 @@ def render(files: Folder) -> str:
             "diagnostics": _tabulate_diagnostics(summary),
             "allocation": _tabulate_allocation(summary),
         }
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
-    return environment.get_template("report.html.j2").render(
+    return fill(
+        "report.html.j2",
         title=title or f"Study: {names}",
-        style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
         samplers=[board.table for board in boards],
         hardest=hardest,
         specification=text,
@@ -277,9 +260,7 @@ def _find_figures(
     for name, alternative, caption in found:
         content = files.read(f"{FIGURES}/{name}.svg", MOST_TEXT)
         if content is not None:
-            code = base64.b64encode(content).decode("ascii")
-            source = f"data:image/svg+xml;base64,{code}"
-            shown.append({"alt": alternative, "caption": caption, "source": source})
+            shown.append(picture(content, alternative, caption))
     return shown
 
 

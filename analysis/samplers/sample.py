@@ -95,9 +95,9 @@ def sample_alternative(
         row an event) where the draws were put together from events. Attributes: `sampler`,
         `outside` (the share of draws outside the set, which the smooth form lets out), `seconds`
         (of sampling) and `compile_seconds`, `seed`, the versions; where the sampler has
-        them `divergences`, `bfmi`, `log_probability` with `log_probability_standard_error` and
-        its degrees of freedom `log_probability_freedom`; and the options of the smooth form and
-        of SMC that were used.
+        them `independent` (1), `divergences`, `bfmi`, `log_probability` with
+        `log_probability_standard_error` and its degrees of freedom `log_probability_freedom`;
+        and the options of the smooth form and of SMC that were used.
 
     Raises
     ------
@@ -116,25 +116,13 @@ def sample_alternative(
     """
     check_name(sampler)
     entry = SAMPLERS[sampler]
-    _check.kind("posterior", posterior, Posterior)
-    _check.kind("alternative", alternative, Alternative)
     check_options(sampler, options, entry.options)
     if model is not None and entry.exact:
         raise ValueError(f"model: {sampler} needs the closed form, so it takes no other model")
-    if model is None and not posterior.textbook:
-        model = declare(posterior)
-    task = Task(
-        posterior,
-        alternative,
-        _check.count("draws", draws, most=_check.LARGEST_COUNT),
-        _check.count("tune", tune, least=0),
-        _check.count("chains", chains, most=_check.LARGEST_COUNT),
-        _check.count("seed", seed, least=0),
-        _check.count("cores", cores),
-        bool(progress),
-        model,
-        options,
-    )
+    task = prepare(
+        posterior, alternative, draws=draws, tune=tune, chains=chains, seed=seed, cores=cores,
+        progress=progress, model=model, options=options,
+    )  # fmt: skip
     start = time.perf_counter()
     # On Ctrl-C, PyMC and nutpie return the draws that they have. With fast mathematics, last digits
     # and so chains differ between a first run and later ones, which find compiled code on the disk.
@@ -144,6 +132,30 @@ def sample_alternative(
     if not entry.exact and "log_probability" in drawn.attributes:
         drawn = _normalised(task, drawn)
     return _tree(task, sampler, {"seconds": seconds, **drawn.attributes}, drawn)
+
+
+def prepare(
+    posterior: Posterior, alternative: Alternative, *, draws: int = 1000, tune: int = 1000,
+    chains: int = 4, seed: int = 0, cores: int = 1, progress: bool = True,
+    model: pm.Model | None = None, options: dict[str, Any] | None = None,
+) -> Task:  # fmt: skip
+    """The task of a sampler, checked; the parameters are those of `sample_alternative`."""
+    _check.kind("posterior", posterior, Posterior)
+    _check.kind("alternative", alternative, Alternative)
+    if model is None and not posterior.textbook:
+        model = declare(posterior)
+    return Task(
+        posterior,
+        alternative,
+        _check.count("draws", draws, most=_check.LARGEST_COUNT),
+        _check.count("tune", tune, least=0),
+        _check.count("chains", chains, most=_check.LARGEST_COUNT),
+        _check.count("seed", seed, least=0),
+        _check.count("cores", cores),
+        bool(progress),
+        model,
+        options or {},
+    )
 
 
 def check_name(sampler: str) -> None:
@@ -222,6 +234,7 @@ def _exact_drawn(task: Task, drawn: xr.Dataset, statistics: xr.Dataset, compilin
     measured = task.alternative.log_probability(task.posterior, seed=task.generator(1))
     attributes = {
         "compile_seconds": compiling,
+        "independent": 1,
         "log_probability": measured.value,
         "log_probability_standard_error": measured.standard_error,
     }

@@ -18,6 +18,7 @@ from bayes_feasible import _check
 from bayes_feasible._draws import parameter_names
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.report.tables import text_table
+from bayes_feasible.analysis.samplers import own
 from bayes_feasible.analysis.samplers import sample as sampling
 from bayes_feasible.analysis.samplers import yardstick as measured
 from bayes_feasible.analysis.samplers.verdicts import FAILED, REGION, percent, reach_verdict
@@ -27,6 +28,7 @@ from bayes_feasible.posterior import Posterior
 from bayes_feasible.simulation import pool
 
 LONGEST = ("smc_events", "nutpie_component", "nuts_component", "nutpie_hard", "nuts_hard")
+Samplers = Sequence[str] | Mapping[str, Any] | None
 INTERVAL = 0.95  # probability of the intervals in the table
 CHAIN_FIGURES = {
     "R-hat": ("rhat", ".3f"), "ESS": ("ess_bulk", ",.0f"), "tail": ("ess_tail", ",.0f"),
@@ -38,7 +40,7 @@ CHAIN_FIGURES = {
 def scoreboard(
     posterior: Posterior,
     alternative: Alternative,
-    samplers: Sequence[str] | None = None,
+    samplers: Samplers = None,
     *,
     seed: int = 0,
     **options: Any,
@@ -49,8 +51,10 @@ def scoreboard(
     ----------
     posterior : Posterior
     alternative : Alternative
-    samplers : sequence of str, optional
-        Names out of `samplers.SAMPLERS`; those of `QUICK` by default.
+    samplers : sequence of str or dict, optional
+        Names out of `samplers.SAMPLERS`; those of `QUICK` by default. Or by name: one of these,
+        a sampler of your own (a function of an `own.Target`, see there), or its draws in a
+        DataTree or Dataset with `theta_reward` and `theta_cost`.
     seed : int
     **options
         `draws`, `tune` and `chains` (at least two) of `sample_alternative`; `jobs`, how many
@@ -68,6 +72,10 @@ def scoreboard(
     >>> board = scoreboard(*target("a", -4), ["exact"], draws=500, progress=False)
     >>> board.verdict.sel(sampler="exact").item(), board.outside.item()
     ('trusted', 0.0)
+    >>> posterior, wrong = target("a", -4)
+    >>> careless = posterior.sample(500, seed=0, chains=4)  # not given the alternative set
+    >>> scoreboard(posterior, wrong, {"careless": careless}, progress=False).verdict.item()
+    'condemned'
     """
     trees = run(posterior, alternative, samplers, seed=seed, **options)
     return judge(trees, posterior, alternative, seed=seed)
@@ -76,7 +84,7 @@ def scoreboard(
 def run(
     posterior: Posterior,
     alternative: Alternative,
-    samplers: Sequence[str] | None = None,
+    samplers: Samplers = None,
     *,
     jobs: int = 1,
     progress: bool = True,
@@ -88,13 +96,13 @@ def run(
     `draws`, `tune`, `chains` (at least two) and `seed` of `sample_alternative`; a bar shows
     `progress` over the samplers.
     """
-    names = list(sampling.QUICK if samplers is None else samplers)
-    for name in names:
-        sampling.check_name(name)
+    given = sampling.QUICK if samplers is None else samplers
+    entries = own.check_samplers(given, sampling.check_name)
+    names = list(entries)
     _check.count("chains", sizes.get("chains", 4), least=2)
     jobs = min(_check.count("jobs", jobs), len(names))
     order = sorted(names, key=lambda name: LONGEST.index(name) if name in LONGEST else len(LONGEST))
-    tasks = [partial(_draw, posterior, alternative, name, sizes) for name in order]
+    tasks = [partial(_draw, posterior, alternative, name, entries[name], sizes) for name in order]
     found = {}
     bar = tqdm(total=len(names), desc="samplers", unit="sampler", disable=not progress)
     with bar, closing(pool.run(tasks, jobs if jobs > 1 else False)) as results:
@@ -106,10 +114,20 @@ def run(
 
 
 def _draw(
-    posterior: Posterior, alternative: Alternative, name: str, sizes: dict[str, Any]
+    posterior: Posterior, alternative: Alternative, name: str, sampler: Any, sizes: dict[str, Any]
 ) -> xr.DataTree:
     try:
-        return sampling.sample_alternative(posterior, alternative, name, progress=False, **sizes)
+        if isinstance(sampler, str):
+            tree = sampling.sample_alternative(
+                posterior, alternative, sampler, progress=False, **sizes
+            )
+        elif callable(sampler):
+            task = sampling.prepare(posterior, alternative, progress=False, **sizes)
+            tree = own.run_own(sampler, task, name)
+        else:
+            tree = own.as_tree(sampler, alternative)
+        tree.attrs["sampler"] = name
+        return tree
     except sampling.SamplerError as error:
         tree = xr.DataTree.from_dict({"posterior": xr.Dataset()})
         tree.attrs = {"sampler": name, "error": str(error)}
@@ -139,8 +157,10 @@ def judge(
     -------
     Dataset
         Over `sampler`: `verdict`, `reason`; the worst over coordinates of `rhat`, `ess_bulk`,
-        `ess_tail`; `divergences`, `bfmi` (NaN where the sampler has none), `outside` (the share
-        of draws outside the set), `scatter`, `scatter_z`, `tied_z` (the size of the covariance
+        `ess_tail`; `divergences`, `bfmi` (NaN where the sampler has none), `neighbours` and
+        `neighbours_z` (the largest correlation of neighbouring draws and its standard errors,
+        where the sampler says that its draws are `independent`), `outside` (the share of draws
+        outside the set), `scatter`, `scatter_z`, `tied_z` (the size of the covariance
         beside the exact one, and its correlations, see `yardstick.scatter`), `seconds`,
         `compile_seconds`, `ess_per_second`; `log_probability`, its `standard_error`,
         `log_probability_error` and
@@ -195,21 +215,22 @@ def score(tree: xr.DataTree, yardstick: Yardstick) -> xr.Dataset:
     held = measured.occupancies(inside, yardstick.occupancy, least, yardstick.occupancy_error)
     reference = yardstick.draws.std(axis=1, ddof=1)
     error = np.hypot(mixing["mcse"], reference / np.sqrt(yardstick.draws.shape[1]))
-    own = {
+    told = {
         name: float(tree.attrs.get(name, np.nan))
         for name in ("divergences", "bfmi", "seconds", "compile_seconds", "log_probability")
     }
     return xr.Dataset(
         {
-            **own,
-            **_compare_log_probability(tree, own["log_probability"], yardstick),
+            **told,
+            **_compare_log_probability(tree, told["log_probability"], yardstick),
+            **measured.neighbours(values, yardstick, bool(tree.attrs.get("independent", 0))),
             "draws": draws.sizes["chain"] * draws.sizes["draw"],
             "rhat": mixing["rhat"].max(),
             "ess_bulk": least,
             "ess_tail": mixing["ess_tail"].min(),
             "outside": 1.0 - inside.any(axis=0).mean(),
             **{name: wide[name] for name in ("scatter", "scatter_z", "tied_z")},
-            "ess_per_second": least / own["seconds"] if own["seconds"] > 0 else np.nan,
+            "ess_per_second": least / told["seconds"] if told["seconds"] > 0 else np.nan,
             "coordinate_rhat": ("coordinate", mixing["rhat"]),
             "coordinate_ess": ("coordinate", mixing["ess_bulk"]),
             "mcse": ("coordinate", mixing["mcse"]),

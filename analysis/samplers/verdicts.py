@@ -44,10 +44,16 @@ class Finding(NamedTuple):
 def reach_verdict(row: xr.Dataset, chains: int, yardstick: Yardstick) -> tuple[str, str]:
     """The verdict on a sampler's figures, and the reason: the worst finding comes first."""
     number = row.sizes["coordinate"]
-    tests = 3 * number + row.sizes["event"] + 2 + compared_pairs(number)[0].size
+    tests = (
+        (3 + bool(np.isfinite(row.neighbours_z))) * number
+        + row.sizes["event"]
+        + 2
+        + compared_pairs(number)[0].size
+    )
     level = FALSE_ALARM / tests
     found = [
         *_judge_claims(row, level),
+        *_judge_independence(row, level),
         *_judge_mixing(row, yardstick),
         *_judge_law(row, yardstick, level),
         *_judge_size(row, chains),
@@ -87,6 +93,16 @@ def _judge_claims(row: xr.Dataset, level: float) -> Iterator[Finding]:
         yield Finding(
             CONDEMNED if share > DIVERGENT else DOUBTFUL,
             f"{int(divergences)} divergences ({percent(share)} of the draws)",
+        )
+
+
+def _judge_independence(row: xr.Dataset, level: float) -> Iterator[Finding]:
+    """Draws that are said to be independent and are not."""
+    if abs(row.neighbours_z) > stats.norm.isf(level / 2):
+        yield Finding(
+            CONDEMNED,
+            f"draws said to be independent correlate by {float(row.neighbours):.2g} with their "
+            f"neighbours ({float(row.neighbours_z):+.1f} standard errors)",
         )
 
 

@@ -144,6 +144,22 @@ def scatter(values: Array, yardstick: Yardstick) -> dict[str, Array]:
     }
 
 
+def neighbours(values: Array, yardstick: Yardstick, independent: bool) -> dict[str, float]:
+    """How much each draw knows of the one before it, where it should know nothing.
+
+    The largest correlation over coordinates that the exact covariance makes uncorrelated, and how
+    many standard errors it is from 0; NaN where draws are not said to be `independent`.
+    """
+    if not independent:
+        return {"neighbours": np.nan, "neighbours_z": np.nan}
+    off = values - yardstick.centre[:, np.newaxis, np.newaxis]
+    white = np.einsum("ij,jcd->icd", yardstick.whitener, off)
+    products = white[..., 1:] * white[..., :-1]
+    correlation = products.mean(axis=(1, 2)) / np.mean(white**2, axis=(1, 2))
+    worst = float(correlation[np.argmax(np.abs(correlation))])
+    return {"neighbours": worst, "neighbours_z": worst * float(np.sqrt(products[0].size))}
+
+
 def compared_pairs(coordinates: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The pairs of coordinates whose correlation is looked at: all, or a random choice."""
     first, second = np.triu_indices(coordinates, 1)

@@ -11,7 +11,6 @@ import numpy as np
 import bayes_feasible
 from bayes_feasible.analysis.study.specification import RuleChoice, Specification
 from bayes_feasible.analysis.study.store import Store, Task, key_of
-from bayes_feasible.files.documents import to_document
 from bayes_feasible.files.guard import blame, opened_hdf5
 from bayes_feasible.instance import Instance
 from bayes_feasible.simulation import streams
@@ -44,7 +43,7 @@ def cut(specification: Specification) -> list[Part]:
     size = choose_size(
         specification.instance, specification.horizon, len(specification.checkpoints)
     )
-    document = to_document(specification.instance, strict=True)
+    document = specification.world()
     return [
         _part(specification, document, rule, first, min(size, specification.replicates - first))
         for first in range(0, specification.replicates, size)
@@ -65,7 +64,7 @@ def _part(wanted: Specification, document: object, rule: RuleChoice, first: int,
     key = key_of(
         {
             "instance": document,
-            "rule": {rule.name: rule.document()},
+            "rule": {rule.name: rule.meaning()},
             "checkpoints": list(wanted.checkpoints),
             "seed": wanted.seed,
             "replicates": [first, size],

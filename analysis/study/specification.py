@@ -24,7 +24,8 @@ r"""What a study is to do, read from TOML and checked whole before anything runs
 
 Instead of a built-in, ``[instance]`` may hold ``file = "drug.toml"`` (a problem file with its true
 parameters, beside the specification) or what such a file holds. ``rules = ["Oracle", "Uniform"]``
-is short for rules without options.
+is short for rules without options. Rules and instances of the user's own are named by import path,
+``kind = "my_module:MyRule"`` and ``name = "my_module:function"``; their code is then run.
 """
 
 import inspect
@@ -43,7 +44,8 @@ import tomli_w
 
 from bayes_feasible import _check
 from bayes_feasible._check import unknown
-from bayes_feasible.analysis.study.store import digest
+from bayes_feasible._imports import code_of, is_import_path
+from bayes_feasible.analysis.study.store import digest, hash_bytes
 from bayes_feasible.built_in import build_instance
 from bayes_feasible.files.documents import KEYS as PROBLEM_KEYS
 from bayes_feasible.files.documents import _strict, build, from_document, to_document
@@ -51,7 +53,7 @@ from bayes_feasible.files.guard import MOST_TEXT, blame, read_file
 from bayes_feasible.files.problems import load
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.rate import quiet_rate
-from bayes_feasible.rules import RULES
+from bayes_feasible.rules import find_rule
 from bayes_feasible.simulation.simulate import LONGEST, MOST_REPLICATES, _start, _times
 
 REQUIRED = ("instance", "rules", "horizon", "replicates")
@@ -73,11 +75,16 @@ class RuleChoice:
     @property
     def maker(self) -> Callable[..., Any]:
         """What `simulate` takes as a rule."""
-        return partial(RULES[self.kind], **self.options) if self.options else RULES[self.kind]
+        found = find_rule(self.kind)
+        return partial(found, **self.options) if self.options else found
 
     def document(self) -> dict[str, Any]:
         """Kind and options, as in the file."""
         return {"kind": self.kind, **dict(sorted(self.options.items()))}
+
+    def meaning(self) -> dict[str, Any]:
+        """What results depend on: the document, and the code of a rule that is not ours."""
+        return self.document() | _code(self.kind)
 
 
 @dataclass(frozen=True)
@@ -131,8 +138,13 @@ class Specification:
 
     def meaning(self) -> dict[str, Any]:
         """What the results depend on, as JSON: the instance's content, whatever its source."""
-        document = _strict(self.document()) | {"instance": to_document(self.instance, strict=True)}
+        rules = _strict({rule.name: rule.meaning() for rule in self.rules})
+        document = _strict(self.document()) | {"instance": self.world(), "rules": rules}
         return {key: value for key, value in document.items() if key != "title"}
+
+    def world(self) -> dict[str, Any]:
+        """The instance's content, and the code of one that is not ours, as JSON."""
+        return to_document(self.instance, strict=True) | _code(self.source.get("name"))
 
     @cached_property
     def hash(self) -> str:
@@ -149,19 +161,41 @@ class Specification:
         return next(rule for rule in self.rules if rule.name == name)
 
 
+def _code(name: Any) -> dict[str, str]:
+    """A checksum of the code behind an import path."""
+    return {"code": hash_bytes(code_of(name))} if is_import_path(name) else {}
+
+
 def default() -> Specification:
     """The study that runs where none is given: End of Optimism."""
     return parse(tomllib.loads(DEFAULT))
 
 
-def read(path: str | os.PathLike[str]) -> Specification:
-    """Read a specification from a TOML file; errors start with its path."""
+def read(
+    path: str | os.PathLike[str] | None, rules: Iterable[str] = (), instance: Any = None
+) -> Specification:
+    """Read a specification from a TOML file, or take the default; errors start with the path.
+
+    `rules`, names or import paths, are run beside those in the file, `instance` in place of its.
+    """
+
+    def change(document: dict[str, Any]) -> dict[str, Any]:
+        if instance is not None:
+            document["instance"] = instance
+        before = document.get("rules", {})
+        before = {name: {} for name in before} if isinstance(before, list) else before
+        if rules and isinstance(before, dict):
+            document["rules"] = before | {name: {} for name in rules}
+        return document
+
+    if path is None:
+        return parse(change(tomllib.loads(DEFAULT)))
     file = Path(path)
     if not file.exists():
         raise FileNotFoundError(f"{file}: no such file")
     with blame(file):
         text = read_file(file, most=MOST_TEXT).decode("utf-8-sig")
-        return parse(tomllib.loads(text), file.parent)
+        return parse(change(tomllib.loads(text)), file.parent)
 
 
 @contextmanager
@@ -209,7 +243,7 @@ def parse(document: Mapping[str, Any], folder: str | os.PathLike[str] = ".") -> 
     seed = _check.count("seed", document.get("seed", 0), least=0)
     times = tuple(map(int, _times(document.get("checkpoints"), horizon)))
     # All names first, which is quick; then what has to be built to be checked.
-    rules = _rules(document["rules"])
+    rules = read_rules(document["rules"])
     checks = _checks(document["checks"], rules, times) if "checks" in document else None
     instance, source = _instance(document["instance"], Path(folder))
     _require_rate(instance)
@@ -264,7 +298,8 @@ def _require_rate(instance: Instance) -> None:
         raise ValueError(f"instance: the optimal rate is {rate:g} ({why}): nothing to study")
 
 
-def _rules(value: Any) -> tuple[RuleChoice, ...]:
+def read_rules(value: Any) -> tuple[RuleChoice, ...]:
+    """Read the rules of a specification: a table of options for each, or names."""
     if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
         _expect(len(set(value)) == len(value), "rules", "distinct names", list(value))
         value = {name: {} for name in value}
@@ -278,13 +313,12 @@ def _rule(name: str, value: Any) -> RuleChoice:
     _expect(isinstance(value, Mapping), f"rules.{name}", "a table of options", value)
     options = dict(value)
     kind = options.pop("kind", name)
-    if not isinstance(kind, str) or kind not in RULES:
-        where = f"rules.{name}: kind" if "kind" in value else "rules"
-        raise ValueError(f"{where}: {unknown('rule', kind, RULES)}")
-    known = dict(inspect.signature(RULES[kind]).parameters)
+    with _named(f"rules.{name}: kind: " if "kind" in value else "rules: "):
+        known = dict(inspect.signature(find_rule(kind)).parameters)
     for own in ("problem", "seed"):  # the study gives these
-        known.pop(own)
-    _only(f"rules.{name}: ", options, known, f"option of {kind}")
+        known.pop(own, None)
+    if not any(each.kind is each.VAR_KEYWORD for each in known.values()):
+        _only(f"rules.{name}: ", options, known, f"option of {kind}")
     return RuleChoice(name, kind, options)
 
 

@@ -222,8 +222,9 @@ class Alternative:
         return event_array(self.events.names, found)
 
     def log_probability(
-        self, posterior: Posterior, seed: Any = 0, *, scale: float = 1.0, draws: int = DRAWS
-    ) -> LogProbability:
+        self, posterior: Posterior, seed: Any = 0, *, scale: float = 1.0, draws: int = DRAWS,
+        rtol: float | None = None,
+    ) -> LogProbability:  # fmt: skip
         r"""Posterior log-probability that the candidate is not the best feasible one.
 
         The sum of the events' probabilities, :math:`S_1`, counts every overlap too often; the sum
@@ -242,6 +243,10 @@ class Alternative:
             Factor on the posterior covariance.
         draws : int
             How many draws to spend on overlaps.
+        rtol : float, optional
+            Relative standard error to guarantee before any draw: as many draws are made, in place
+            of `draws`, as make `LogProbability.bound` no larger. Refused where draws carry weights
+            (0/1 and counts, a `parameter_radius`), for then there is no such bound.
 
         Returns
         -------
@@ -260,12 +265,17 @@ class Alternative:
         >>> error = bf.Alternative(instance.problem, posterior.best()).log_probability(posterior)
         >>> print(f"{error.value:.4f}, certainly below {error.upper:.4f}; {error.likeliest}?")
         -16.3871, certainly below -16.3871; 4 better?
+        >>> early = bf.Posterior(instance.problem)  # where every mistake is likely
+        >>> bf.Alternative(instance.problem, 0).log_probability(early, rtol=1e-3).bound <= 1e-3
+        True
         """
         self._check_posterior(posterior)
         scale, draws = _check.positive("scale", scale), _check.count("draws", draws)
         rng = _check.generator("seed", seed)
-        found = self.union.log_probability(posterior, rng, scale, draws)
-        if posterior.textbook or found.value < math.log(0.5):
+        if rtol is not None:
+            rtol = _check.positive("rtol", rtol)
+        found = self.union.log_probability(posterior, rng, scale, draws, rtol)
+        if posterior.textbook or rtol is not None or found.value < math.log(0.5):
             return found
         # Nearly certain to be wrong: what is left of 1 is known better than what is near to it.
         right = float(posterior.probability_best(rng, draws=draws).best[self.candidate])

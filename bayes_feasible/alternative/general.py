@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_feasible._check import Array
+from bayes_feasible.alternative.certificate import draws_needed, error_bound
 from bayes_feasible.alternative.draws import spread_over_events
 from bayes_feasible.alternative.events import Events
 from bayes_feasible.alternative.probability import LogProbability
@@ -48,17 +49,26 @@ def event_tails(events: Events, blocks: Sequence[Block]) -> tuple[Array, Array, 
 
 
 def measure(
-    events: Events, blocks: Sequence[Block], rng: np.random.Generator, draws: int
-) -> LogProbability:
+    events: Events, blocks: Sequence[Block], rng: np.random.Generator, draws: int,
+    rtol: float | None = None,
+) -> LogProbability:  # fmt: skip
     """Log-probability of the union."""
+    exact = all(block.exact for block in blocks)
+    if rtol is not None and not exact:
+        raise ValueError("rtol: for 0/1 and counts nothing is known before the draws")
     every, errors, k_hat = event_tails(events, blocks)
     lower = float(every.max(initial=-np.inf))
     upper = min(float(np.logaddexp.reduce(every)), 0.0)
 
     def found(value: float, error: float, k_hat: float, efficiency: float) -> LogProbability:
-        return LogProbability(value, error, lower, upper, events.names, every, k_hat, efficiency)
+        bound = error_bound(max(likely.size, 1), draws) if exact else np.inf
+        return LogProbability(
+            value, error, lower, upper, events.names, every, k_hat, efficiency, bound
+        )
 
     likely = kept(every)
+    if rtol is not None:
+        draws = draws_needed(max(likely.size, 1), rtol)
     if likely.size == 0:
         return found(-np.inf, 0.0, k_hat, 1.0)
     total = float(np.logaddexp.reduce(every[likely]))

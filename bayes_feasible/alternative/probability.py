@@ -38,6 +38,10 @@ class LogProbability:
         they are not to be trusted. -inf where there are none.
     efficiency : float
         Effective draws over draws.
+    bound : float
+        What the relative standard error cannot exceed, known before any draw:
+        `sqrt((J + 1/J - 2) / (4 n))` for `n` draws and the `J` events that count (Owen, Maximov
+        and Chertkov 2019). inf where draws carry weights, for then nothing is known before.
     """
 
     value: float
@@ -48,6 +52,7 @@ class LogProbability:
     log_probabilities: Array
     k_hat: float = -np.inf
     efficiency: float = 1.0
+    bound: float = np.inf
 
     def __float__(self) -> float:
         return self.value
@@ -117,12 +122,3 @@ def mean_share(
     # Neighbours are draws given the same event, so their differences show the error within.
     within = np.sum(np.diff(share) ** 2) / (2.0 * max(draws - 1, 1)) / draws
     return Share(float(share.mean() - correction), math.sqrt(within + unseen**2), efficiency)
-
-
-def error_bound(events: int, draws: int) -> float:
-    """Bound, before any draw, on the relative standard error of a union by `E[1/N]`.
-
-    It is `sqrt((J + 1/J - 2) / (4 n))` for J events and n independent draws, however the events
-    overlap (Owen, Maximov and Chertkov 2019): Kantorovich's inequality for 1/N between 1/J and 1.
-    """
-    return math.sqrt((events + 1.0 / events - 2.0) / (4.0 * draws))

@@ -6,7 +6,7 @@ be the number of events that contain the point. Then the union's probability is
 exact draw given the union (Karp and Luby, Monte-Carlo algorithms for enumeration and reliability
 problems, FOCS 1983). Owen, Maximov and Chertkov (Importance sampling the union of rare events,
 Electronic Journal of Statistics 2019, arXiv 1710.06965) call the estimator ALOE and bound its
-error before any draw is made; see `error_bound`.
+error before any draw is made; see `certificate`.
 """
 
 import math
@@ -21,6 +21,7 @@ from bayes_feasible._check import Array
 from bayes_feasible._draws import block_means, block_noise, eigen_blocks, unrestricted
 from bayes_feasible._interrupt import undisturbed
 from bayes_feasible.alternative import bounded, general
+from bayes_feasible.alternative.certificate import draws_needed, error_bound
 from bayes_feasible.alternative.draws import (
     count_overlaps,
     draw_few,
@@ -65,23 +66,30 @@ class Union:
         return _event_log_probabilities(self._whiten(posterior, scale)[1])
 
     def log_probability(
-        self, posterior: Posterior, rng: np.random.Generator, scale: float = 1.0, draws: int = DRAWS
-    ) -> LogProbability:
+        self, posterior: Posterior, rng: np.random.Generator, scale: float = 1.0,
+        draws: int = DRAWS, rtol: float | None = None,
+    ) -> LogProbability:  # fmt: skip
         """Log-probability of the union; the method is told in `Alternative.log_probability`."""
         if not posterior.textbook:
             _check_scale(scale)
-            return general.measure(self.events, posterior.blocks, rng, draws)
+            return general.measure(self.events, posterior.blocks, rng, draws, rtol)
         normals, offsets = self._whiten(posterior, scale)
         every = _event_log_probabilities(offsets)
         if self.problem.parameter_radius is not None:
+            if rtol is not None:
+                raise ValueError("rtol: with a parameter_radius nothing is known before the draws")
             _, parts = self._within_balls(posterior, scale)
             result = bounded.bounded_log_probability(*parts, rng, draws)
             return LogProbability(*result, self.events.names, every)
         kept = general.kept(every)
         if kept.size == 0:
-            return LogProbability(-np.inf, 0.0, -np.inf, -np.inf, self.events.names, every)
+            nothing = -np.inf, 0.0, -np.inf, -np.inf
+            return LogProbability(*nothing, self.events.names, every, bound=0.0)
+        if rtol is not None:
+            draws = draws_needed(kept.size, rtol)
         result = _measure(normals[kept], offsets[kept], every[kept], rng, draws)
-        return LogProbability(*result, self.events.names, every)
+        bound = error_bound(kept.size, draws)
+        return LogProbability(*result, self.events.names, every, bound=bound)
 
     def draw(
         self,

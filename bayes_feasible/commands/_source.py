@@ -23,7 +23,8 @@ def add(parser: argparse.ArgumentParser, file: str = FILE) -> argparse._Mutually
         "--instance",
         nargs="+",
         metavar=("NAME", "KEY=VALUE"),
-        help=f"a built-in instance ({', '.join(BUILT_IN)}) and its parameters",
+        help=f"a built-in instance ({', '.join(BUILT_IN)}), or the import path of a function that "
+        "makes one (my_module:function), and its parameters",
     )
     return source
 
@@ -38,6 +39,17 @@ def problem(options: argparse.Namespace) -> "Problem | Instance":
     try:
         return build_instance(name, _parameters(name, pairs))
     except (TypeError, ValueError) as error:
+        raise ValueError(f"--instance: {error}") from error
+
+
+def named(options: argparse.Namespace) -> dict[str, Any] | None:
+    """The instance named by --instance and its parameters, as a specification has it."""
+    if not options.instance:
+        return None
+    name, *pairs = options.instance
+    try:
+        return {"name": name, **_parameters(name, pairs)}
+    except ValueError as error:
         raise ValueError(f"--instance: {error}") from error
 
 

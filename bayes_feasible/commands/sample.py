@@ -58,8 +58,8 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     sample.set_defaults(run=run)
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
-    """What to draw from, how many, and how to print it."""
+def add_common(parser: argparse.ArgumentParser, draws: dict[str, Any] | None = None) -> None:
+    """What to draw from, how many, and how to print it; `draws` changes that option."""
     state.add(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
@@ -69,9 +69,13 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         ("chains", 4, "independent chains"),
     )
     for name, default, text in sizes:
-        parser.add_argument(
-            f"--{name}", type=int, default=default, metavar="N", help=f"{text} ({default})"
-        )
+        kind: dict[str, Any] = {
+            "type": int,
+            "default": default,
+            "metavar": "N",
+            "help": f"{text} ({default})",
+        }
+        parser.add_argument(f"--{name}", **kind | (draws or {} if name == "draws" else {}))
 
 
 def run(options: argparse.Namespace) -> int:

@@ -185,6 +185,17 @@ def read_netcdf(content: bytes) -> "xr.Dataset":
         return dataset.load()
 
 
+def read_tree(content: bytes) -> "xr.DataTree":
+    """Read the DataTree in the content of a netCDF file; see `read_netcdf`."""
+    import xarray as xr
+
+    with (
+        opened_hdf5(content),
+        xr.open_datatree(io.BytesIO(content), engine="h5netcdf", phony_dims="sort") as tree,
+    ):
+        return tree.load()
+
+
 @contextmanager
 def opened_hdf5(content: bytes) -> Iterator[Any]:
     """Open the content of an HDF5 file that holds all of its data itself, as `h5py.File`."""

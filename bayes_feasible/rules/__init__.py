@@ -1,8 +1,8 @@
 """Sampling rules, one file each."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayes_feasible.rules.base import Rule
@@ -46,3 +46,31 @@ class _Rules(Mapping[str, "type[Rule]"]):
 
 
 RULES = _Rules()
+
+
+def find_rule(name: Any) -> Callable[..., Any]:
+    """Find a rule by its name, or anybody's by its import path.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, with the closest known one.
+
+    Examples
+    --------
+    >>> find_rule("Uniform")
+    <class 'bayes_feasible.rules.allocation.Uniform'>
+    >>> find_rule("bayes_feasible:Uniform") is find_rule("Uniform")
+    True
+    """
+    from bayes_feasible._check import unknown
+    from bayes_feasible._imports import import_object, is_import_path
+
+    if is_import_path(name):
+        found = import_object(name)
+        if not callable(found):
+            raise TypeError(f"{name}: expected a class or a function that makes a rule")
+        return found
+    if not isinstance(name, str) or name not in RULES:
+        raise ValueError(unknown("rule", name, RULES))
+    return RULES[name]

@@ -16,10 +16,11 @@ from bayes_feasible._check import Array
 from bayes_feasible.compiled import BORROWER, DOOR
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
-from bayes_feasible.rules.base import Rule, check_learner
+from bayes_feasible.rules.base import Rule
 from bayes_feasible.rules.draws import bound_events
 from bayes_feasible.rules.engine import NOBODY, leader_or_random
 from bayes_feasible.rules.hedge import learn_loss, start_learner
+from bayes_feasible.rules.saving import check_learner
 from bayes_feasible.rules.selection import nearest_event, separate, track
 from bayes_feasible.simulation.world import pull
 

@@ -21,10 +21,11 @@ from bayes_feasible._check import Array
 from bayes_feasible.compiled import BORROWER, DOOR
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
-from bayes_feasible.rules.base import Rule, check_learner
+from bayes_feasible.rules.base import Rule
 from bayes_feasible.rules.draws import draw_alternative
 from bayes_feasible.rules.engine import NOBODY, leader_or_random, pick_arm
 from bayes_feasible.rules.hedge import learn_loss, start_learner
+from bayes_feasible.rules.saving import check_learner
 from bayes_feasible.rules.triangle import inner
 from bayes_feasible.simulation.world import pull
 

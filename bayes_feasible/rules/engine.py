@@ -101,6 +101,9 @@ class Work(NamedTuple):
     allowed: NDArray[np.int64]  # (arm,): 0 where it may not be asked for
 
 
+KEPT = (
+    "lower", "means", "candidate_means", "variances", "noise", "freedom", "info",
+)  # fmt: skip  # of a state: follow from the rest
 KINDS = {"gaussian": KNOWN, "bernoulli": BERNOULLI, "poisson": POISSON}
 
 

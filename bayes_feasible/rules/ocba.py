@@ -17,8 +17,9 @@ from bayes_feasible._check import Array
 from bayes_feasible.compiled import BORROWER, DOOR
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
-from bayes_feasible.rules.base import Rule, check_shares
+from bayes_feasible.rules.base import Rule
 from bayes_feasible.rules.phases import rank, require_arms_are_candidates
+from bayes_feasible.rules.saving import check_shares
 from bayes_feasible.rules.selection import track
 from bayes_feasible.simulation.world import pull
 

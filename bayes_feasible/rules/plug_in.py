@@ -18,7 +18,8 @@ from bayes_feasible.compiled import BORROWER, DOOR
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
 from bayes_feasible.rate.rate import plug_in_allocation
-from bayes_feasible.rules.base import Rule, check_shares
+from bayes_feasible.rules.base import Rule
+from bayes_feasible.rules.saving import check_shares
 from bayes_feasible.rules.selection import track
 from bayes_feasible.simulation.world import pull
 

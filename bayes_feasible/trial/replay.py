@@ -19,9 +19,9 @@ from bayes_feasible.files.guard import read_file
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
 from bayes_feasible.rules import RULES
-from bayes_feasible.rules.base import (
+from bayes_feasible.rules.base import Rule
+from bayes_feasible.rules.saving import (
     FILE_ERRORS,
-    Rule,
     options_of,
     rule_document,
     rule_from_document,

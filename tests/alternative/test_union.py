@@ -8,7 +8,8 @@ from helpers import honest
 from scipy import stats
 
 import bayes_feasible as bf
-from bayes_feasible.alternative.probability import error_bound, mean_share
+from bayes_feasible.alternative.certificate import error_bound
+from bayes_feasible.alternative.probability import mean_share
 
 RUNS, DRAWS, FALSE_ALARM = 400, 2000, 1e-6
 

@@ -16,7 +16,7 @@ import xarray as xr
 
 import bayes_feasible as bf
 from bayes_feasible.analysis.study import specification
-from bayes_feasible.rules.base import _checksum
+from bayes_feasible.rules.saving import _checksum
 from bayes_feasible.trial import journal
 
 DRUG = bf.Problem({"low": [1.0, 0.2], "high": [1.0, 0.9]}, {"dose": 0.5})

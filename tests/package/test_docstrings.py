@@ -35,6 +35,9 @@ PUBLIC = {
 }  # fmt: skip
 # What users of analysis/ call, beside the commands.
 DOORS = {
+    "arena.arena": ("arena",),
+    "arena.entrants": ("read_entrants",),
+    "arena.families": ("find_family",),
     "calibration.calibration": (
         "alternative_ranks", "rule_ranks", "model_ranks", "judge", "distribution", "figure",
     ),
@@ -45,6 +48,8 @@ DOORS = {
     "study.lower_bound": ("check",),
     "calibration.reliability": ("reliability", "rule_reliability", "reliability_table"),
     "report.report": ("write", "write_headline"),
+    "report.trial_page": ("write",),
+    "samplers.own": ("check_sampler",),
     "samplers.sample": ("sample_alternative",),
     "samplers.scoreboard": ("scoreboard", "judge", "table"),
     "study.study": ("study", "posteriors"),

@@ -19,8 +19,8 @@ from rule_cases import (
 )
 
 import bayes_feasible as bf
-from bayes_feasible.rules import base
-from bayes_feasible.rules.base import rule_document, rule_from_document
+from bayes_feasible.rules import saving
+from bayes_feasible.rules.saving import rule_document, rule_from_document
 
 
 @pytest.mark.parametrize(("name", "case"), CASES)
@@ -93,7 +93,7 @@ def damaged(rule, path, value):
         inner = inner[key]
     inner[last] = value
     del document["checksum"]
-    return document | {"checksum": base._checksum(document)}
+    return document | {"checksum": saving._checksum(document)}
 
 
 @pytest.mark.parametrize(

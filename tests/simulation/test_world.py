@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import bayes_feasible as bf
 from bayes_feasible.simulation import world as simulated
@@ -99,26 +99,38 @@ class InTurn:
         return 0
 
 
-def test_a_users_rule_costs_no_posterior_each_round(instance, monkeypatch):
-    made = []
+LEARNT = bf.Instance(
+    bf.Problem(np.eye(5), {"cost": 0.6}, reward=bf.Gaussian(), costs={"cost": bf.Bernoulli()}),
+    np.arange(5.0), [[-1.0, 1.0, -0.5, 0.0, 1.0]], reward_noise=1.0,
+)  # fmt: skip
 
-    class Counted(bf.Posterior):
-        def __init__(self, problem):
-            made.append(problem)
-            super().__init__(problem)
 
-    monkeypatch.setattr(simulated, "Posterior", Counted)
-    found = bf.simulate(instance, {"turn": InTurn}, 200, 1, [20, 200], executor=False)
-    assert len(made) == 3  # one to find mistakes, and one a checkpoint
-    environment, rule = Environment(instance, 1, 2), InTurn(instance.problem, 0)
-    seen = in_turn(Environment(instance, 1, 2), 200)
-    environment.play(rule, 200)
+@pytest.mark.parametrize("case", ["known", "learnt"])
+def test_the_posterior_takes_in_what_a_users_rule_has_seen(instance, case, monkeypatch):
+    monkeypatch.setattr(simulated, "BLOCK", 64)
+    chosen = instance if case == "known" else LEARNT
+    environment, rule = Environment(chosen, 1, 2), InTurn(chosen.problem, 0)
+    seen = in_turn(Environment(chosen, 1, 2), 200)
+    environment.play(rule, 150)
+    environment.play(rule, 50)
     expected = bf.Posterior.from_history(
-        instance.problem, np.arange(200) % 5, seen[:, 0], seen[:, 1:]
+        chosen.problem, np.arange(200) % 5, seen[:, 0], seen[:, 1:]
     )
-    assert_array_equal(environment.posterior(rule).reward_sums, expected.reward_sums)
-    assert_array_equal(environment.posterior(rule).cost_sums, expected.cost_sums)
-    assert found.log_error.notnull().all()
+    found = environment.posterior(rule)
+    for name in ("counts", "missing", "reward_sums", "cost_sums", "squares"):
+        assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-12)
+    assert_array_equal(environment.pulls, found.counts)
+
+
+@pytest.mark.parametrize("case", ["known", "learnt"])
+def test_a_round_of_a_users_rule_costs_little_beside_its_own_work(instance, case):
+    chosen = instance if case == "known" else LEARNT
+    rule, environment, taken = InTurn(chosen.problem, 0), Environment(chosen, 1, 2), []
+    for _ in range(7):
+        start = time.perf_counter()
+        environment.play(rule, 500)
+        taken.append(time.perf_counter() - start)
+    assert min(taken) / 500 < 60e-6
 
 
 def test_ctrl_c_ends_compiled_rounds_soon(instance):

@@ -4,46 +4,15 @@ import base64
 import itertools
 import json
 import shutil
-from html.parser import HTMLParser
 
 import pytest
+from page import Page
 
 from bayes_feasible import cli
 from bayes_feasible.analysis.report import figures, geometry, report, style
 from bayes_feasible.analysis.study import convergence
 from bayes_feasible.analysis.study.store import digest, hash_bytes
 from bayes_feasible.files.guard import Folder
-
-VOID = {"meta", "link", "img", "br"}
-
-
-class Page(HTMLParser):
-    """Elements in order, and whether every one is closed."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.elements, self.open, self.words = [], [], []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.words.append(data)
-
-    @property
-    def text(self):
-        return " ".join("".join(self.words).split())
-
-    def all(self, tag):
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 @pytest.fixture(scope="module")

@@ -252,13 +252,16 @@ class Descent(Rule):
     def _configure(self, problem: Problem | Instance) -> Any:
         return ()
 
-    def _batch(self, n: int) -> NDArray[np.int64]:
+    def _batch(self, n: int, pulls: int = 1) -> NDArray[np.int64]:
+        if n == 1:  # nothing follows that would have to know
+            return super()._batch(n)
         state, arms = self._state, np.empty(n, dtype=np.int64)
         told = {name: getattr(state, name).copy() for name in SUPPOSED}
         try:
             for i in range(n):
                 arms[i] = self._next()
-                at_once(suppose)(self._effort, self._geometry, state, self._work, arms[i])
+                for _ in range(pulls):
+                    at_once(suppose)(self._effort, self._geometry, state, self._work, arms[i])
         finally:  # what is supposed is forgotten
             for name, array in told.items():
                 getattr(state, name)[:] = array

@@ -59,7 +59,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 		echo "setting up $(VENV) with $$python (a few minutes, once)" && \
 		"$$python" -m venv --clear $(VENV); \
 	fi
-	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e ".[dev,dask,docs]"
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e ".[dev,dask,docs,web]"
 	@mkdir -p $(VENV)/typing/bayes_feasible
 	@for folder in models analysis; do \
 		ln -sfn ../../../$$folder $(VENV)/typing/bayes_feasible/$$folder; done
@@ -74,7 +74,7 @@ $(VENV)/.compiled: $(SOURCES) | $(VENV)/.installed
 constraints:  ## pin the newest versions of everything in constraints.txt
 	@set -e; python=$$(.ci/find-python); fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	"$$python" -m venv "$$fresh"; \
-	"$$fresh/bin/python" $(PIP_INSTALL) -e ".[dev,dask,docs]"; \
+	"$$fresh/bin/python" $(PIP_INSTALL) -e ".[dev,dask,docs,web]"; \
 	grep '^#' constraints.txt > "$$fresh/pinned"; \
 	"$$fresh/bin/python" -m pip freeze --exclude-editable >> "$$fresh/pinned"; \
 	cp "$$fresh/pinned" constraints.txt

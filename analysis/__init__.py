@@ -4,9 +4,9 @@
 >>> dir(analysis)[:4]
 ['Evidence', 'LowerBound', 'Refused', 'Study']
 
-A study is run by `bayes_feasible.study`. The experiments of the paper are in `analysis.paper`, the
-benchmarks in `analysis.benchmarks`. Names are loaded when they are first used, as most of them
-bring PyMC or Matplotlib.
+A study is run by `bayes_feasible.study`, the arena by `bayes_feasible.arena`. The experiments of
+the paper are in `analysis.paper`, the benchmarks in `analysis.benchmarks`. Names are loaded when
+they are first used, as most of them bring PyMC or Matplotlib.
 """
 
 from importlib import import_module

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from bayes_feasible.alternative.alternative import Alternative as Alternative
     from bayes_feasible.alternative.events import Events as Events
     from bayes_feasible.alternative.probability import LogProbability as LogProbability
+    from bayes_feasible.analysis.arena.arena import arena as arena
+    from bayes_feasible.analysis.arena.result import Arena as Arena
     from bayes_feasible.analysis.study.study import Study as Study
     from bayes_feasible.analysis.study.study import study as study
     from bayes_feasible.files.problems import load as load
@@ -66,14 +68,19 @@ if TYPE_CHECKING:
     from bayes_feasible.rules.thompson import LinearThompson as LinearThompson
     from bayes_feasible.rules.top_two import TopTwo as TopTwo
     from bayes_feasible.rules.top_two_tci import TopTwoTCI as TopTwoTCI
+    from bayes_feasible.safety import Safety as Safety
     from bayes_feasible.simulation.simulate import simulate as simulate
+    from bayes_feasible.stopping.stop import Decision as Decision
+    from bayes_feasible.stopping.stop import Stop as Stop
     from bayes_feasible.trial.status import Status as Status
     from bayes_feasible.trial.trial import Trial as Trial
 
 _HOME = {
     "AdaHedge": "rules.adahedge",
     "Alternative": "alternative.alternative",
+    "Arena": "analysis.arena.result",
     "Bernoulli": "outcomes",
+    "Decision": "stopping.stop",
     "Design": "rate.designs",
     "Events": "alternative.events",
     "Gaussian": "outcomes",
@@ -88,9 +95,12 @@ _HOME = {
     "Recommendation": "recommendation",
     "Rule": "rules.base",
     "Relative": "outcomes",
+    "Safety": "safety",
     "Status": "trial.status",
+    "Stop": "stopping.stop",
     "Study": "analysis.study.study",
     "Trial": "trial.trial",
+    "arena": "analysis.arena.arena",
     "exponents": "rate.rate",
     "g_optimal": "rate.designs",
     "load": "files.problems",

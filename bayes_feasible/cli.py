@@ -12,10 +12,21 @@ from typing import Any
 
 from bayes_feasible._interrupt import heeded
 from bayes_feasible.commands import _output as output
-from bayes_feasible.commands import check, diagnose, doctor, rate, report, sample, study, trial
+from bayes_feasible.commands import (
+    arena,
+    check,
+    diagnose,
+    doctor,
+    rate,
+    report,
+    sample,
+    study,
+    trial,
+)  # fmt: skip
 from bayes_feasible.commands._parser import Parser
 
-COMMANDS = (study, rate, trial, check, sample, diagnose, report, doctor)  # in the order of the help
+# In the order of the help.
+COMMANDS = (study, arena, rate, trial, check, sample, diagnose, report, doctor)
 
 EXIT_CODES = """\
 exit codes:
@@ -24,7 +35,7 @@ exit codes:
   2    the arguments or a file are not right; nothing was done
   130  stopped by Ctrl-C
   141  whoever read the output, such as `head`, went away
-  143  a study was stopped by a SIGTERM
+  143  a study or an arena was stopped by a SIGTERM
 """
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of disks

@@ -62,7 +62,7 @@ def write(
     return target
 
 
-def render(view: View, live: Any = None) -> str:
+def render(view: View, figures: list[dict[str, str]] | None = None, live: Any = None) -> str:
     """Make the page; `live` is what the forms of a page that is served need."""
     return visible(
         fill(
@@ -73,7 +73,7 @@ def render(view: View, live: Any = None) -> str:
             answer=_answer(view),
             steps=_next_steps(view),
             warnings=_find_warnings(view),
-            figures=draw(view),
+            figures=draw(view) if figures is None else figures,
             candidates=_tabulate_candidates(view),
             mistakes=_tabulate_mistakes(view),
             arms=_tabulate_arms(view),

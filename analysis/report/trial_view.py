@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import bayes_feasible
 from bayes_feasible._check import Array
@@ -82,13 +83,13 @@ def look(trial: Trial) -> View:
     >>> view.best.round(2).tolist(), round(view.none, 2)
     ([0.74, 0.02], 0.25)
     """
-    with trial.still():
+    with trial.still(), threadpool_limits(1):  # matrices are small: more threads only wait
         history, events = trial.history, trial.events
         posterior = history.posterior()
         problem = posterior.problem
         best, none, k_hat = None, 0.0, -np.inf
         if problem.parameter_radius is None:
-            found = posterior.probability_best([trial.seed, len(events)])
+            found = trial.probability_best()
             best, none = found.best.values, float(found.none)
             k_hat = float(found.attrs["k_hat"])
         return View(

@@ -243,7 +243,7 @@ def parse(document: Mapping[str, Any], folder: str | os.PathLike[str] = ".") -> 
     seed = _check.count("seed", document.get("seed", 0), least=0)
     times = tuple(map(int, _times(document.get("checkpoints"), horizon)))
     # All names first, which is quick; then what has to be built to be checked.
-    rules = _rules(document["rules"])
+    rules = read_rules(document["rules"])
     checks = _checks(document["checks"], rules, times) if "checks" in document else None
     instance, source = _instance(document["instance"], Path(folder))
     _require_rate(instance)
@@ -298,7 +298,8 @@ def _require_rate(instance: Instance) -> None:
         raise ValueError(f"instance: the optimal rate is {rate:g} ({why}): nothing to study")
 
 
-def _rules(value: Any) -> tuple[RuleChoice, ...]:
+def read_rules(value: Any) -> tuple[RuleChoice, ...]:
+    """Read the rules of a specification: a table of options for each, or names."""
     if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
         _expect(len(set(value)) == len(value), "rules", "distinct names", list(value))
         value = {name: {} for name in value}

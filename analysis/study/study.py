@@ -10,21 +10,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from tqdm import tqdm
 
 import bayes_feasible
 from bayes_feasible import _check
 from bayes_feasible._interrupt import heeded
 from bayes_feasible.alternative.alternative import Alternative
-from bayes_feasible.analysis.study import optimum
+from bayes_feasible.analysis.study import optimum, running
 from bayes_feasible.analysis.study.folder import FIGURES, StudyFolder
 from bayes_feasible.analysis.study.parts import Part, cut, read_part
 from bayes_feasible.analysis.study.specification import Checks, Specification, specified
@@ -33,10 +30,9 @@ from bayes_feasible.analysis.study.verdicts import require_summary
 from bayes_feasible.files.guard import blame
 from bayes_feasible.files.lock import locked_folder
 from bayes_feasible.posterior import Posterior
-from bayes_feasible.simulation import cluster, pool, streams
+from bayes_feasible.simulation import streams
 from bayes_feasible.simulation.pool import Unfinished
-from bayes_feasible.simulation.simulate import Replicate, _dataset, _replicate, _start
-from bayes_feasible.simulation.world import Environment
+from bayes_feasible.simulation.simulate import Replicate, _dataset, _replicate, play
 
 TIMINGS = ("seconds", "compile_seconds", "ess_per_second")  # of samplers, never twice the same
 VERDICT_CODE = (
@@ -166,11 +162,7 @@ def study(
     ['recommended', 'correct', 'log_error', 'allocation', 'efficiency']
     """
     wanted = specified(specification)
-    workers = None if workers is None else _check.count("workers", workers)
-    if dask is not None:
-        cluster.check_dask(dask)
-        if workers is not None:
-            raise ValueError("workers: a Dask cluster has its own; give workers or dask, not both")
+    workers = running.check_place(workers, dask)
     if restart and extend:
         raise ValueError("restart: it discards what extend would keep; give one of them")
     show = sys.stderr.isatty() if progress is None else progress
@@ -215,44 +207,25 @@ def _compute(
     if not missing:
         return 0
     rounds = wanted.horizon * sum(part.size for part in missing)
-    if dask is None or cluster.local_workers(dask) is not None:
+    if running.runs_here(dask):
         _compile(wanted, {part.rule for part in missing}, show)
     total = wanted.horizon * wanted.replicates * len(wanted.rules)
-    done = compute(folder.parts, missing, _executor(missing, rounds, workers, dask, show))
-    with closing(done), _bar("study", total, "round", show, total - rounds) as bar:
+    done = compute(
+        folder.parts, missing, running.choose_place(missing, rounds, workers, dask, show)
+    )
+    with closing(done), running.progress_bar("study", total, "round", show, total - rounds) as bar:
         for part in done:
             bar.update(wanted.horizon * part.size)
     return len(missing)
 
 
-def _executor(
-    parts: list[Part], rounds: int, workers: int | None, dask: str | None, show: bool
-) -> Any:
-    """Where to compute the parts, as `pool.run` takes it."""
-    if dask is not None:
-        return partial(cluster.run_on_dask, address=dask, show=show)
-    if workers is None:
-        return pool.choose_executor(parts, rounds)
-    return False if workers == 1 else workers
-
-
 def _compile(wanted: Specification, rules: set[str], show: bool) -> None:
     """Play one round of each rule, which compiles it once for all workers."""
     once, seed = np.ones(1, dtype=np.int64), np.random.SeedSequence(wanted.seed)
-    with _bar("compile", len(rules), "rule", show) as bar:
+    with running.progress_bar("compile", len(rules), "rule", show) as bar:
         for name in sorted(rules):
             _replicate(wanted.instance, name, wanted.rule(name).maker, once, seed)
             bar.update()
-
-
-def _bar(title: str, total: int, unit: str, show: bool, initial: int = 0) -> tqdm:
-    """A progress bar with rate and time left; a line now and then where there is no terminal."""
-    terminal = sys.stderr.isatty()
-    return tqdm(
-        total=total, initial=initial, desc=title, unit=f" {unit}s", unit_scale=True,
-        disable=not show, delay=2.0 if terminal else 20.0, mininterval=0.1 if terminal else 20.0,
-        smoothing=0.05,
-    )  # fmt: skip
 
 
 def _combine(folder: StudyFolder, parts: list[Part]) -> xr.Dataset:
@@ -410,9 +383,7 @@ def posteriors(
     >>> {time: posterior.pulls for time, posterior in posteriors(wanted, "Oracle", [10, 100])}
     {10: 10, 100: 100}
     """
-    own, rewards, costs, *_ = streams.split(streams.child(wanted.seed, replicate))
-    rule = _start(name, wanted.rule(name).maker, wanted.instance, own)
-    environment = Environment(wanted.instance, rewards, costs)
-    for before, time in pairwise([0, *times]):
-        environment.play(rule, time - before)
-        yield time, rule.posterior
+    seed, maker = streams.child(wanted.seed, replicate), wanted.rule(name).maker
+    played = play(wanted.instance, name, maker, times, seed)
+    for time, (rule, environment) in zip(times, played, strict=True):
+        yield time, environment.posterior(rule)

@@ -7,20 +7,27 @@ from pathlib import Path
 from bayes_feasible.commands import _output as output
 
 PAGES = (".html", ".htm")
+ARENA = "arena.json"  # is in the folder of an arena
 
 
 def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     """Declare the arguments."""
     report = add_parser(
         "report",
-        help="a study as one web page",
+        help="a study, or an arena, as one web page",
         description="Write a study as one web page that stands alone: the verdict first, then "
-        "figures, tables, diagnostics, the specification, versions and checksums.",
+        "figures, tables, diagnostics, the specification, versions and checksums. The folder of "
+        "an arena gives its page.",
         epilog="example: bayes-feasible report study",
     )
-    report.add_argument("folder", type=Path, metavar="DIR", help="the folder of a finished study")
     report.add_argument(
-        "--out", type=Path, metavar="FILE", help="where to write it (DIR/report.html)"
+        "folder", type=Path, metavar="DIR", help="the folder of a study or an arena"
+    )
+    report.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="where to write it (DIR/report.html, DIR/arena.html)",
     )
     report.add_argument("--quiet", action="store_true", help="print nothing")
     report.set_defaults(run=run)
@@ -29,9 +36,12 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write the page and say where it is."""
     check_page(options.out)
-    from bayes_feasible.analysis.report import report
+    if (options.folder / ARENA).exists():
+        from bayes_feasible.analysis.arena.page import write
+    else:
+        from bayes_feasible.analysis.report.report import write
 
-    path = report.write(options.folder, options.out)
+    path = write(options.folder, options.out)
     if not options.quiet:
         output.show(str(path))
 

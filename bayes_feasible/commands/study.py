@@ -1,21 +1,19 @@
 """`bayes-feasible study`."""
 
 import argparse
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayes_feasible.commands import _output as output
+from bayes_feasible.commands import _resumable as resumable
 from bayes_feasible.commands import _source as source
 
 if TYPE_CHECKING:
     from bayes_feasible.analysis.study.study import Study
 
-FAILED, INTERRUPTED, TERMINATED = 1, 130, 143
-
-EPILOG = """\
+EPILOG = (
+    """\
 examples:
   bayes-feasible study                          the End of Optimism study
   bayes-feasible study --template > mine.toml   its specification, to be changed
@@ -27,13 +25,9 @@ The same command again goes on where the last one stopped and re-uses all that
 is finished; the numbers are the same however often it was stopped and wherever
 it ran. A part whose file was damaged is computed again.
 
-exit codes:
-  0    the study is finished
-  1    it had to stop (the disk is full, workers died); finished parts are kept
-  2    the arguments, the specification or the folder are not right
-  130  stopped by Ctrl-C; finished parts are kept
-  143  stopped by a SIGTERM, as batch systems send; finished parts are kept
 """
+    + resumable.EXIT_CODES
+)
 
 
 def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
@@ -64,13 +58,7 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
         "--instance", nargs="+", metavar=("NAME", "KEY=VALUE"),
         help="run on this instance instead: a built-in one, or my_module:function",
     )  # fmt: skip
-    where = study.add_mutually_exclusive_group()
-    where.add_argument(
-        "--workers", type=int, metavar="N", help="local processes (by default one a core)"
-    )
-    where.add_argument(
-        "--dask", metavar="ADDRESS", help="compute on this Dask cluster, or local:N for a new one"
-    )
+    resumable.add_place(study)
     changed = study.add_mutually_exclusive_group()
     changed.add_argument(
         "--extend",
@@ -101,49 +89,21 @@ def run(options: argparse.Namespace) -> int:
         output.show(specification.DEFAULT)
         return 0
     from bayes_feasible.analysis.study.study import study
-    from bayes_feasible.simulation.pool import Unfinished
 
-    try:
-        with _stopped_by_sigterm():
-            found = study(
-                specification.read(options.specification, options.rule, source.named(options)),
-                options.out,
-                workers=options.workers,
-                dask=options.dask,
-                restart=options.restart,
-                extend=options.extend,
-                only_results=options.results_only,
-                progress=not options.quiet,
-            )
-    except (Unfinished, KeyboardInterrupt) as error:
-        output.complain("study", error or "interrupted")
-        if isinstance(error, Unfinished):
-            return FAILED
-        return TERMINATED if isinstance(error, _Terminated) else INTERRUPTED
-    _show(found, options)
-    return 0
+    def work() -> None:
+        found = study(
+            specification.read(options.specification, options.rule, source.named(options)),
+            options.out,
+            workers=options.workers,
+            dask=options.dask,
+            restart=options.restart,
+            extend=options.extend,
+            only_results=options.results_only,
+            progress=not options.quiet,
+        )
+        _show(found, options)
 
-
-class _Terminated(KeyboardInterrupt):
-    """A SIGTERM, as batch systems send before they kill."""
-
-
-@contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """Have a SIGTERM stop as cleanly as Ctrl-C does."""
-
-    def stop(*_: Any) -> None:
-        raise _Terminated("terminated")
-
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not in the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    return resumable.carry_out("study", work)
 
 
 def _show(found: "Study", options: argparse.Namespace) -> None:

@@ -3,9 +3,10 @@
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -143,27 +144,39 @@ def _replicate(
     times: NDArray[np.int64],
     seed: np.random.SeedSequence,
 ) -> Replicate:
-    own, rewards, costs, errors, _ = streams.split(seed)
-    rule = _start(name, factory, instance, own)
-    environment = Environment(instance, rewards, costs)
-    wrong = (
-        some_feasible(instance.problem)
-        if instance.best is None
-        else Alternative(instance.problem, instance.best).union
-    )
-    error_rng = np.random.default_rng(errors)
+    wrong, error_rng = wrong_of(instance), np.random.default_rng(streams.split(seed).errors)
     recommended = np.empty(times.size, dtype=np.int64)
     log_error = np.empty(times.size)
     pulls = np.empty((times.size, len(instance.problem.arms)), dtype=np.int64)
-    now = 0
-    for i, time in enumerate(times):
-        environment.play(rule, int(time) - now)
-        now = int(time)
+    for i, (rule, environment) in enumerate(play(instance, name, factory, times, seed)):
         recommended[i] = _recommended(rule, len(instance.problem.candidates))
         error = wrong.log_probability(environment.posterior(rule), error_rng, draws=ERROR_DRAWS)
         log_error[i] = error.value
         pulls[i] = environment.pulls
     return Replicate(recommended, log_error, pulls)
+
+
+def play(
+    instance: Instance,
+    name: str,
+    factory: Callable[..., Any],
+    times: Iterable[int],
+    seed: np.random.SeedSequence,
+) -> Iterator[tuple[Any, Environment]]:
+    """Play one experiment; the rule and its environment after so many pulls, at rising times."""
+    own, rewards, costs, *_ = streams.split(seed)
+    rule = _start(name, factory, instance, own)
+    environment = Environment(instance, rewards, costs)
+    for before, time in pairwise([0, *map(int, times)]):
+        environment.play(rule, time - before)
+        yield rule, environment
+
+
+def wrong_of(instance: Instance) -> Any:
+    """The set of parameters under which the true answer is wrong."""
+    if instance.best is None:
+        return some_feasible(instance.problem)
+    return Alternative(instance.problem, instance.best).union
 
 
 def _start(name: str, factory: Any, instance: Instance, seed: Any) -> Any:

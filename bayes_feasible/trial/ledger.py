@@ -14,6 +14,9 @@ from bayes_feasible.problem import Problem
 from bayes_feasible.sums import PLURAL, Rows, read_rows, stack_rows
 from bayes_feasible.trial.journal import Event
 
+LONGEST_KEY = 200  # characters
+TOLD = ("event", "arms", "rewards", "costs", "counts", "sds")  # all that a tell says
+
 
 class Ledger:
     """The events so far, less those taken back.
@@ -28,6 +31,8 @@ class Ledger:
         Arm index, and the numbers of the asks that still wait for a pull of it, oldest first.
     unasked : dict
         Number of each tell, and how many of its pulls nobody had asked for.
+    keys : dict
+        The key of each event that was given one, and the number of the event.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -35,6 +40,7 @@ class Ledger:
         self.undone: dict[int, int] = {}
         self.pending: dict[int, deque[int]] = {}
         self.unasked: dict[int, int] = {}
+        self.keys: dict[str, int] = {}
         self._problem = problem
         self._arms, self._constraints = len(problem.arms), problem.thresholds.size
         self._stands: set[int] = set()  # numbers of what stands
@@ -47,6 +53,8 @@ class Ledger:
             if not self._makes_sense(event):
                 raise ValueError(f"event {event['n']} makes no sense in a trial of this problem")
             self._check(event)
+            if "key" in event:
+                self.keys[event["key"]] = event["n"]
             if event["event"] == "undo":
                 self.undone[event["of"]] = event["n"]
                 self._stands.remove(event["of"])
@@ -123,6 +131,8 @@ class Ledger:
     def _makes_sense(self, event: Event) -> bool:
         """Whether an event is one that a trial writes: others would write into foreign memory."""
         kind, arms = event.get("event"), event.get("arms")
+        if "key" in event and (not is_key(event["key"]) or event["key"] in self.keys):
+            return False
         if kind == "undo":
             return type(event.get("of")) is int and event["of"] in self._stands
         if kind not in ("ask", "tell") or not isinstance(arms, list) or not arms:
@@ -150,6 +160,11 @@ class Ledger:
                 )  # fmt: skip
         except ValueError as error:
             raise ValueError(f"line {event['n']}: {error}") from None
+
+
+def is_key(value: Any) -> bool:
+    """Whether it can tell a step that is sent again from a new one."""
+    return isinstance(value, str) and 1 <= len(value) <= LONGEST_KEY
 
 
 def tell_event(rows: Rows) -> Event:

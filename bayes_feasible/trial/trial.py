@@ -1,7 +1,6 @@
 """A live experiment on disk: ask which arm to pull, tell what it showed, see how sure we are."""
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,15 +10,15 @@ from numpy.typing import NDArray
 
 import bayes_feasible
 from bayes_feasible import _check
-from bayes_feasible.files.documents import build, from_document, to_document
-from bayes_feasible.history import History
+from bayes_feasible.files.documents import to_document
 from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
 from bayes_feasible.sums import read_rows
 from bayes_feasible.trial.journal import WAIT, Event, Journal
-from bayes_feasible.trial.ledger import Ledger, tell_event
-from bayes_feasible.trial.replay import Replay, make_rule
+from bayes_feasible.trial.ledger import LONGEST_KEY, TOLD, is_key, tell_event
+from bayes_feasible.trial.record import KIND, Record, check_recommendation
+from bayes_feasible.trial.replay import make_rule
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -27,10 +26,8 @@ if TYPE_CHECKING:
     from bayes_feasible.recommendation import Recommendation
     from bayes_feasible.trial.status import Status
 
-KIND = "trial of bayes-feasible"
 
-
-class Trial:
+class Trial(Record):
     """An experiment whose every step is in a file.
 
     The file is a journal: one line an event, only ever added to, on the disk before a method
@@ -52,6 +49,8 @@ class Trial:
         Name of the sampling rule, with its `settings` (dict) and `seed`.
     recommendation : str
         How the candidate to recommend is chosen: "mean", "probable" or "draw"; see `Rule`.
+    version : str or None
+        The version of the package that began the trial; None for one that did not say.
 
     Examples
     --------
@@ -70,13 +69,6 @@ class Trial:
     1
     >>> folder.cleanup()
     """
-
-    def __init__(self, path: str | os.PathLike[str], *, wait: float = WAIT) -> None:
-        self._journal = Journal(path, KIND, wait)
-        self._turn = threading.RLock()  # the threads of this process take turns too
-        self._still = 0  # how often `still` was entered
-        self._events: list[Event] | None = None
-        self._refresh()
 
     @classmethod
     def new(
@@ -112,7 +104,7 @@ class Trial:
             Options of the rule, such as `eta` or `exploration`.
         """
         seed = _check.count("seed", seed, least=0)
-        _check_recommendation(recommendation)
+        check_recommendation(recommendation)
         made = make_rule(problem, rule, seed, settings)
         known = problem.problem if isinstance(problem, Instance) else problem
         header = {
@@ -126,12 +118,14 @@ class Trial:
         Journal.create(path, KIND, header, wait)
         return cls(path, wait=wait)
 
-    def ask(self, n: int | None = None) -> Any:
+    def ask(self, n: int | None = None, *, key: str | None = None) -> Any:
         """The arm to pull next; or an array of `n` arms to pull before the next `tell`.
 
         Every call asks for further pulls, also while earlier ones are pending: two people who
-        ask at the same time pull two arms.
+        ask at the same time pull two arms. With a `key` that was used before, nothing is asked:
+        the answer of that time comes again.
         """
+        _check_key(key)
         number = 1 if n is None else _check.count("n", n, most=_check.LARGEST_COUNT)
         arms: NDArray[np.int64] | None = None
         with self._turn:
@@ -140,15 +134,22 @@ class Trial:
                 self._replay.catch_up(self._journal.events, self._ledger)  # others may write now
                 with self._writing() as append:
                     if self._replay.rule is not None:
-                        arms = self._ask(number, append)
+                        arms = self._ask(number, append, key)
             self._replay.keep(self._journal.events)
         return int(arms[0]) if n is None else arms
 
-    def _ask(self, number: int, append: Callable[[Event], Event]) -> NDArray[np.int64]:
+    def _ask(
+        self, number: int, append: Callable[[Event], Event], key: str | None
+    ) -> NDArray[np.int64]:
+        before = self._repeated(key, {"event": "ask"})
+        if before is not None:
+            if len(before["arms"]) != number:
+                raise ValueError(f"key: {key!r} asked for {len(before['arms'])} pulls before")
+            return np.array(before["arms"], dtype=np.int64)
         rule = self._replay.catch_up(self._journal.events, self._ledger)
         try:
             arms: NDArray[np.int64] = rule.ask(number)
-            append({"event": "ask", "arms": arms.tolist()})
+            append({"event": "ask", "arms": arms.tolist(), **_keyed(key)})
         except BaseException:
             self._replay.forget()  # it may be ahead of the journal
             raise
@@ -156,8 +157,9 @@ class Trial:
         return arms
 
     def tell(
-        self, arm: Any, reward: Any, cost: Any = None, count: Any = 1, *, sd: Any = None
-    ) -> int:
+        self, arm: Any, reward: Any, cost: Any = None, count: Any = 1, *, sd: Any = None,
+        key: str | None = None,
+    ) -> int:  # fmt: skip
         """Take in what pulls showed: late, in any order, whether asked for or not.
 
         All of it becomes one event, which is on the disk when this returns.
@@ -167,18 +169,43 @@ class Trial:
         arm, reward, cost, count, sd
             As in `Posterior.update`: one pull, or vectors; NaN where an outcome was not seen
             (yet), which is told later in a row of its own; sums of `count` pulls.
+        key : str, optional
+            A name of this tell: the same told again under it, by somebody who did not learn
+            whether it arrived, is counted once. Something else under it is refused.
 
         Returns
         -------
         int
             The number of the event.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trial = Trial.new(folder + "/drug.trial", Problem([[1, 0], [0, 1]]), seed=1)
+        ...     events = [trial.tell(0, 3.0, key="patient 7") for _ in range(3)]
+        ...     events, trial.posterior.pulls
+        ([2, 2, 2], 1)
         """
+        _check_key(key)
         rows = read_rows(self.problem, arm, reward, cost, count, sd)
         if rows.arms.size == 0:
             raise ValueError("arm: there is no pull to tell of")
+        told = tell_event(rows)
         with self._writing() as append:
-            event = append(tell_event(rows))
+            event = self._repeated(key, told) or append(told | _keyed(key))
         return int(event["n"])
+
+    def _repeated(self, key: str | None, event: Event) -> Event | None:
+        """The event that this one repeats under the same key, if there is one."""
+        number = None if key is None else self._ledger.keys.get(key)
+        if number is None:
+            return None
+        before = self._journal.events[number - 1]
+        names = TOLD if event["event"] == "tell" else ("event",)
+        if any(before.get(name) != event.get(name) for name in names):
+            raise ValueError(f"key: {key!r} is that of event {number}, which is another one")
+        return before
 
     def undo(self, event: int | None = None) -> Event:
         """Take back the last ask or tell that stands, or the tell of this number.
@@ -242,92 +269,23 @@ class Trial:
                 posterior, choice, self._pending(), events=len(self._journal.events), **about
             )
 
-    @property
-    def history(self) -> History:
-        """All pulls that were told and stand."""
-        with self._turn:
-            self._refresh()
-            return self._history()
+    def probability_best(self) -> "xr.Dataset":
+        """For every candidate, the probability that it is the best feasible one.
 
-    @property
-    def posterior(self) -> Posterior:
-        """The posterior after them."""
-        return self.history.posterior()
-
-    @property
-    def pending(self) -> "xr.DataArray":
-        """Over `arm`: how many pulls were asked for and not yet told."""
-        import xarray as xr
-
-        return xr.DataArray(
-            list(self.waiting.values()), {"arm": self.problem.coords["arm"]}, "arm", "pending"
-        )
-
-    @property
-    def waiting(self) -> dict[str, int]:
-        """How many pulls of each arm were asked for and not yet told, by its name."""
-        with self._turn:
-            self._refresh()
-            return {self.arm_name(i): int(count) for i, count in enumerate(self._pending())}
-
-    @property
-    def events(self) -> list[Event]:
-        """The journal, line by line."""
-        with self._turn:
-            self._refresh()
-            return [dict(event) for event in self._journal.events]
-
-    @property
-    def head(self) -> str:
-        """Checksum of the whole journal so far."""
-        return self._journal.head
-
-    @property
-    def path(self) -> str:
-        """Where the journal is."""
-        return str(self._journal.path)
-
-    def unasked(self, event: int) -> int:
-        """How many pulls of a tell nobody had asked for.
+        As `Posterior.probability_best`; asked again, it answers the same.
 
         Examples
         --------
         >>> import tempfile
+        >>> problem = Problem({"low": [1, 0.2], "high": [1, 0.9]}, thresholds={"toxicity": 0.3})
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     trial = Trial.new(folder + "/drug.trial", Problem([[1, 0], [0, 1]]), seed=1)
-        ...     event = trial.tell([0, 1], [0.3, 0.2])
-        ...     trial.unasked(event)
-        2
+        ...     trial = Trial.new(folder + "/drug.trial", problem, seed=1)
+        ...     _ = trial.tell(["low", "high"] * 20, [0.2, 0.9] * 20, [0.1, 0.8] * 20)
+        ...     trial.probability_best().best.values.round(2).tolist()
+        [0.74, 0.02]
         """
-        return self._ledger.unasked.get(event, 0)
-
-    def undone(self, event: int) -> int | None:
-        """The number of the event that took this one back, if any.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     trial = Trial.new(folder + "/drug.trial", Problem([[1, 0], [0, 1]]), seed=1)
-        ...     event = trial.tell(0, 3.0)
-        ...     _ = trial.undo()
-        ...     event, trial.undone(event)
-        (2, 3)
-        """
-        return self._ledger.undone.get(event)
-
-    def arm_name(self, arm: int) -> str:
-        """The name of an arm.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     trial = Trial.new(folder + "/drug.trial", Problem({"low": [1, 0], "high": [1, 1]}))
-        ...     trial.arm_name(1)
-        'high'
-        """
-        return str(self.problem.coords["arm"][arm])
+        with self.still():
+            return self.posterior.probability_best([self.seed, len(self._journal.events)])
 
     @contextmanager
     def _writing(self) -> Iterator[Callable[[Event], Event]]:
@@ -337,75 +295,6 @@ class Trial:
                 self._take_in()
                 yield append
                 self._take_in()
-
-    @contextmanager
-    def still(self) -> Iterator[None]:
-        """Within it all answers are about one moment, whatever other processes add meanwhile.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     trial = Trial.new(folder + "/drug.trial", Problem([[1, 0], [0, 1]]), seed=1)
-        ...     other = Trial(trial.path)
-        ...     with trial.still():
-        ...         _ = other.tell(0, 3.0)
-        ...         before = trial.posterior.pulls
-        ...     before, trial.posterior.pulls
-        (0, 1)
-        """
-        with self._turn:
-            self._refresh()
-            self._still += 1
-            try:
-                yield
-            finally:
-                self._still -= 1
-
-    def _refresh(self) -> None:
-        if self._still:
-            return
-        self._journal.read()
-        self._take_in()
-
-    def _take_in(self) -> None:
-        """Bring the state up to the journal, which others may have added to."""
-        events = self._journal.events
-        try:
-            if self._events is not events:  # first time, or another file took its place
-                self._open(events[0])
-                self._ledger = Ledger(self.problem)
-                self._replay = Replay(
-                    self._journal.path, self.problem, self.rule, self.seed, self.settings
-                )
-                self._known = 1
-            if self._ledger.extend(events[self._known :]):
-                self._replay.forget()
-            self._events, self._known = events, len(events)
-        except ValueError as error:
-            self._events = None
-            raise ValueError(f"{self.path}: {error}") from None
-
-    def _open(self, first: Event) -> None:
-        try:
-            problem = build(from_document(first["problem"]))
-            self.problem = problem.problem if isinstance(problem, Instance) else problem
-            self.rule: str = first["rule"]
-            self.settings: dict[str, Any] = dict(first["settings"])
-            self.seed: int = _check.count("seed", first["seed"], least=0)
-            self.recommendation: str = first["recommendation"]
-            _check_recommendation(self.recommendation)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(f"line 1 is not the beginning of a trial ({error})") from error
-
-    def _history(self) -> History:
-        return self._ledger.history()
-
-    def _pending(self) -> NDArray[np.int64]:
-        counts = np.zeros(len(self.problem.arms), dtype=np.int64)
-        for arm, asked in self._ledger.pending.items():
-            counts[arm] = len(asked)
-        return counts
 
     def _recommend(self, posterior: Posterior) -> "Recommendation":
         from bayes_feasible.recommendation import choose, recommend
@@ -436,8 +325,10 @@ class Trial:
         return event
 
 
-def _check_recommendation(method: Any) -> None:
-    from bayes_feasible.recommendation import METHODS
+def _check_key(key: Any) -> None:
+    if key is not None and not is_key(key):
+        raise ValueError(f"key: expected a text of 1 to {LONGEST_KEY} characters, got {key!r}")
 
-    if method not in METHODS:
-        raise ValueError(f"recommendation: expected one of {METHODS}, got {method!r}")
+
+def _keyed(key: str | None) -> Event:
+    return {} if key is None else {"key": key}

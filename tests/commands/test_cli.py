@@ -107,7 +107,7 @@ def test_a_file_gives_what_its_instance_gives(capsys, tmp_path):
         ("sample --instance soare --rule blfaip", ["--rule: ", "'BLFAIPS'?"]),
         ("sample --instance soare --sampler nut_component", ["'nuts_component'?"]),
         ("trial new x.trial --instance soare --rule PlugInn", ["'PlugIn'?"]),
-        ("frobnicate", ["choose from study, rate"]),
+        ("frobnicate", ["choose from study, arena, rate"]),
         ("rate --alpha=1 a.toml", ["--alpha=1"]),
     ],
 )

@@ -35,6 +35,9 @@ PUBLIC = {
 }  # fmt: skip
 # What users of analysis/ call, beside the commands.
 DOORS = {
+    "arena.arena": ("arena",),
+    "arena.entrants": ("read_entrants",),
+    "arena.families": ("find_family",),
     "calibration.calibration": (
         "alternative_ranks", "rule_ranks", "model_ranks", "judge", "distribution", "figure",
     ),

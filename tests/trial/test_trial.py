@@ -15,7 +15,8 @@ from trial_cases import DRUG, PATIENTS, world
 import bayes_feasible as bf
 from bayes_feasible.rules import RULES
 from bayes_feasible.trial import journal
-from bayes_feasible.trial.trial import KIND, Trial
+from bayes_feasible.trial.record import KIND
+from bayes_feasible.trial.trial import Trial
 
 
 def same_rule(left, right):

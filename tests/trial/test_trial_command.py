@@ -55,8 +55,9 @@ def test_an_experiment_from_the_shell(shell):
     assert out == "Taken back: event 4, tell: 10 mg showed reward -0.25, toxicity -0.001\n"
     code, out, _ = shell("log", "drug.trial")
     assert "tell: 10 mg showed reward -0.25, toxicity -0.001 (taken back by 5)" in out
-    assert len(out.splitlines()) == 5
-    assert len(shell("log", "drug.trial", "-n", 2)[1].splitlines()) == 2
+    assert len(out.splitlines()) == 5 + 2
+    assert out.splitlines()[-1].startswith(f"checksum {Trial('drug.trial').head}, begun with")
+    assert len(shell("log", "drug.trial", "-n", 2)[1].splitlines()) == 2 + 2
     assert shell("export", "drug.trial")[1] == f"arm,reward,toxicity\n{asked[0]},0.6,0.35\n"
 
 

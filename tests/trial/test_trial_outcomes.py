@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import bayes_feasible as bf
 from bayes_feasible.cli import main
 from bayes_feasible.trial.journal import Journal
-from bayes_feasible.trial.trial import KIND
+from bayes_feasible.trial.record import KIND
 
 NAN = float("nan")
 

@@ -18,6 +18,7 @@ from bayes_feasible.commands.trial import (
     new,
     recommend,
     report,
+    serve,
     status,
     tell,
     undo,
@@ -33,6 +34,7 @@ STEPS: dict[str, Any] = {  # in the order of the help
     "undo": undo,
     "log": log,
     "report": report,
+    "serve": serve,
     "export": export,
 }
 DESCRIPTION = """\

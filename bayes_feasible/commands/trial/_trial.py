@@ -26,3 +26,12 @@ def open_trial(options: argparse.Namespace) -> "Trial":
 def pending(trial: "Trial") -> dict[str, int]:
     """Pulls that were asked for and not yet told, by arm."""
     return {arm: count for arm, count in trial.waiting.items() if count}
+
+
+def add_key(parser: argparse.ArgumentParser) -> None:
+    """Let a step be sent again without being taken twice."""
+    parser.add_argument(
+        "--key",
+        metavar="TEXT",
+        help="a name of this step: sent again under it, it is not taken twice",
+    )

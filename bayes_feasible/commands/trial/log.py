@@ -27,4 +27,5 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
         note = f" (taken back by {undone})" if undone else ""
         time = event["time"][:19].replace("T", " ")
         lines.append(f"{event['n']:>6}  {time}  {describe_event(trial.problem, event)}{note}")
+    lines.append(f"\nchecksum {trial.head}, begun with bayes_feasible {trial.version or '?'}")
     return {"trial": trial.path, "head": trial.head, "events": events}, "\n".join(lines)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bayes_feasible.commands import _source as source
-from bayes_feasible.commands.trial._trial import open_trial, pending
+from bayes_feasible.commands.trial._trial import add_key, open_trial, pending
 
 if TYPE_CHECKING:
     from bayes_feasible.history import History
@@ -48,6 +48,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "count and sd_NAME where rows sum up many pulls; - is the standard input",
     )
     source.add_columns(parser)
+    add_key(parser)
     parser._negative_number_matcher = source.NEGATIVE_NUMBER
 
 
@@ -57,16 +58,16 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
 
     if (options.arm is None) == (options.csv is None):
         raise ValueError("expected an arm and what it showed, or --csv with a file of pulls")
-    trial = open_trial(options)
+    trial, key = open_trial(options), options.key
     if options.csv is not None:
         rows = _from_csv(trial, options.csv, source.columns(options))
-        event = trial.tell(rows.arms, rows.rewards, rows.costs, rows.counts, sd=rows.sds)
+        event = trial.tell(rows.arms, rows.rewards, rows.costs, rows.counts, sd=rows.sds, key=key)
     elif options.columns:
         raise ValueError("--columns: has no meaning without --csv")
     else:
         spread = {name: _number(text, f"--sd {name}") for name, text in _pairs(options.sd, "--sd")}
         values = _values(trial, options.values)
-        event = trial.tell(options.arm, *values, count=options.count, sd=spread or None)
+        event = trial.tell(options.arm, *values, count=options.count, sd=spread or None, key=key)
     told = trial.events[event - 1]
     unasked = trial.unasked(event)
     pulls, waits = trial.posterior.pulls, pending(trial)

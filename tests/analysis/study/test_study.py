@@ -21,7 +21,7 @@ from planar import event_logs
 from scipy.special import logsumexp
 
 import bayes_feasible as bf
-from bayes_feasible.analysis.study import curves, optimum, parts, study
+from bayes_feasible.analysis.study import curves, optimum, parts, running, study
 from bayes_feasible.analysis.study import folder as study_folder
 from bayes_feasible.analysis.study.parts import cut
 from bayes_feasible.analysis.study.specification import parse
@@ -149,7 +149,8 @@ def test_large_work_gets_processes_of_its_own(tmp_path, undisturbed, monkeypatch
 
 
 def test_a_finished_study_is_not_computed_again(finished, undisturbed, monkeypatch):
-    for name in ("_executor", "_combine", "_compile"):
+    monkeypatch.setattr(running, "choose_place", lambda *_: pytest.fail("computed again"))
+    for name in ("_combine", "_compile"):
         monkeypatch.setattr(study, name, lambda *_: pytest.fail("computed again"))
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
     again = run(SMALL, finished)
@@ -282,7 +283,7 @@ def test_other_versions_are_refused_or_told(finished, monkeypatch):
     with pytest.raises(ValueError, match=r"another version of bayes_feasible \(0\.1\.0\)"):
         run(SMALL, finished)
     with monkeypatch.context() as patch:
-        patch.setattr(study, "_executor", lambda *_: pytest.fail("stopped"))
+        patch.setattr(running, "choose_place", lambda *_: pytest.fail("stopped"))
         with pytest.raises(pytest.fail.Exception, match="stopped"):
             run(SMALL, finished, extend=True)
         stale = set(files(finished)) - {"manifest.json", "specification.toml"}
@@ -370,7 +371,7 @@ def test_a_write_that_the_system_cuts_short(tmp_path, undisturbed):
     code = f"""
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, ({largest + 500}, resource.RLIM_INFINITY))
-from bayes_feasible.analysis.study import parts, study
+from bayes_feasible.analysis.study import parts, running, study
 parts.ROUNDS = 3000
 try:
     study.study({SMALL!r}, sys.argv[1], only_results=True, progress=False)
@@ -556,6 +557,6 @@ def test_a_part_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
 
 def test_progress_has_a_rate_and_the_time_left():
     """30 rounds in 10 s, for what was there already took no time; 30 are left."""
-    with study._bar("study", 100, "round", show=True, initial=40) as bar:
+    with running.progress_bar("study", 100, "round", show=True, initial=40) as bar:
         bar.n, bar._time = 70, lambda: bar.start_t + 10  # its clock
         assert "70.0/100 [00:10<00:10, 3.00 rounds/s]" in str(bar)

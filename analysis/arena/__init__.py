@@ -1,0 +1,1 @@
+"""Where rules meet: families of instances, the field, the leaderboard."""

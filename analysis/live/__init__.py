@@ -1,0 +1,1 @@
+"""A trial's page, served: the same page, with forms to ask and to tell."""

@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from bayes_feasible.rules.top_two import TopTwo as TopTwo
     from bayes_feasible.rules.top_two_tci import TopTwoTCI as TopTwoTCI
     from bayes_feasible.simulation.simulate import simulate as simulate
+    from bayes_feasible.stopping.stop import Decision as Decision
+    from bayes_feasible.stopping.stop import Stop as Stop
     from bayes_feasible.trial.status import Status as Status
     from bayes_feasible.trial.trial import Trial as Trial
 
@@ -77,6 +79,7 @@ _HOME = {
     "Alternative": "alternative.alternative",
     "Arena": "analysis.arena.result",
     "Bernoulli": "outcomes",
+    "Decision": "stopping.stop",
     "Design": "rate.designs",
     "Events": "alternative.events",
     "Gaussian": "outcomes",
@@ -92,6 +95,7 @@ _HOME = {
     "Rule": "rules.base",
     "Relative": "outcomes",
     "Status": "trial.status",
+    "Stop": "stopping.stop",
     "Study": "analysis.study.study",
     "Trial": "trial.trial",
     "arena": "analysis.arena.arena",

@@ -28,6 +28,7 @@ from bayes_feasible.recommendation import METHODS, Recommendation, most_probable
 from bayes_feasible.rules import RULES, engine
 from bayes_feasible.rules.draws import recommend_drawn
 from bayes_feasible.rules.saving import FILE_ERRORS, rule_document, rule_from_document
+from bayes_feasible.stopping.stop import Decision, Stop
 from bayes_feasible.sums import Rows, read_rows, stack_rows
 
 COMPILATION = 15  # seconds that the rounds of a rule usually take to compile
@@ -275,6 +276,25 @@ class Rule(ABC):
         choice = self._choice()
         # Its own generator: asked twice, a rule gives the same answer with the same error.
         return recommend(self.posterior, None if choice < 0 else choice, np.random.default_rng(0))
+
+    def done(self, stop: Stop) -> Decision:
+        """Whether the experiment may end, and why: true where it may.
+
+        Parameters
+        ----------
+        stop : Stop
+
+        Examples
+        --------
+        >>> import bayes_feasible as bf
+        >>> rule = bf.Uniform(bf.Problem([[1, 0], [0, 1]]), seed=0)
+        >>> rule.tell([0, 1] * 20, [1.0, 0.2] * 20)
+        >>> print(rule.done(bf.Stop(error=0.01)))
+        Stop (error), answer: 0. P(error) = 0.0068, at most 0.01.
+        """
+        _check.kind("stop", stop, Stop)
+        choice = self._choice()
+        return stop.check(self.posterior, None if choice < 0 else choice)
 
     def _choice(self) -> int:
         """Index of the candidate to recommend, -1 for none."""

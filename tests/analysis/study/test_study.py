@@ -283,7 +283,7 @@ def test_other_versions_are_refused_or_told(finished, monkeypatch):
     with pytest.raises(ValueError, match=r"another version of bayes_feasible \(0\.1\.0\)"):
         run(SMALL, finished)
     with monkeypatch.context() as patch:
-        patch.setattr(study, "_executor", lambda *_: pytest.fail("stopped"))
+        patch.setattr(running, "choose_place", lambda *_: pytest.fail("stopped"))
         with pytest.raises(pytest.fail.Exception, match="stopped"):
             run(SMALL, finished, extend=True)
         stale = set(files(finished)) - {"manifest.json", "specification.toml"}

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from bayes_feasible.rules.thompson import LinearThompson as LinearThompson
     from bayes_feasible.rules.top_two import TopTwo as TopTwo
     from bayes_feasible.rules.top_two_tci import TopTwoTCI as TopTwoTCI
+    from bayes_feasible.safety import Safety as Safety
     from bayes_feasible.simulation.simulate import simulate as simulate
     from bayes_feasible.stopping.stop import Decision as Decision
     from bayes_feasible.stopping.stop import Stop as Stop
@@ -94,6 +95,7 @@ _HOME = {
     "Recommendation": "recommendation",
     "Rule": "rules.base",
     "Relative": "outcomes",
+    "Safety": "safety",
     "Status": "trial.status",
     "Stop": "stopping.stop",
     "Study": "analysis.study.study",

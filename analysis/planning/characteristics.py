@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from bayes_feasible import _check
@@ -38,9 +39,7 @@ def binomial_interval(
     k, tail = np.asarray(successes, dtype=float), (1 - probability) / 2
     with np.errstate(invalid="ignore"):
         low = np.where(k > 0, betaincinv(np.maximum(k, 1), trials - k + 1, tail), 0.0)
-        high = np.where(
-            k < trials, betaincinv(k + 1, np.maximum(trials - k, 1), 1 - tail), 1.0
-        )
+        high = np.where(k < trials, betaincinv(k + 1, np.maximum(trials - k, 1), 1 - tail), 1.0)
     return low, high
 
 
@@ -127,11 +126,11 @@ class Plan:
         Examples
         --------
         >>> import bayes_feasible as bf
-        >>> from bayes_feasible.analysis.planning.design import Design
+        >>> from bayes_feasible.analysis.planning.design import TrialDesign
         >>> from bayes_feasible.analysis.planning.plan import plan
         >>> problem = bf.Problem({"a": [1, 0], "b": [0, 1]})
         >>> truth = {"near": {"reward": [0.0, 0.5]}, "far": {"reward": [0.0, 3.0]}}
-        >>> found = plan(Design(problem), truth, [2, 10, 50], replicates=100, progress=False)
+        >>> found = plan(TrialDesign(problem), truth, [2, 10, 50], replicates=100, progress=False)
         >>> [(one.scenario, one.estimate) for one in found.smallest_budget(0.05)]
         [('near', None), ('far', 2)]
         """
@@ -171,7 +170,7 @@ class Plan:
         }
 
 
-def _first(fulfilled: Array, budgets: Array) -> int | None:
+def _first(fulfilled: NDArray[np.bool_], budgets: Array) -> int | None:
     """The first budget from which on it is always so."""
     always = np.logical_and.accumulate(fulfilled[::-1])[::-1]
     return int(budgets[np.argmax(always)]) if always.any() else None

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from bayes_feasible import _check
 from bayes_feasible._at_once import interpreted
@@ -33,11 +34,11 @@ class Course(NamedTuple):
     size: NDArray[np.int64]  # (budget,)
     pulls: NDArray[np.int64]  # (budget, arm)
     totals: Array  # (budget, outcome)
-    ended: list[str]  # (budget,): why
+    ended: NDArray[np.object_]  # (budget,): why
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class TrialDesign:
     """What a trial does.
 
     Parameters
@@ -70,7 +71,7 @@ class Design:
             _check.kind("stop", self.stop, Stop)
         if self.batch is not None:
             _check.count("batch", self.batch, most=LARGEST)
-        self.start(0, 1)  # finds mistakes
+        self.start(0, LARGEST)  # finds mistakes
 
     @property
     def pulls_at_once(self) -> int:
@@ -111,28 +112,22 @@ class Design:
 
 
 def run_trials(
-    design: Design, scenario: Scenario, budgets: Sequence[int],
+    design: TrialDesign, scenario: Scenario, budgets: Sequence[int],
     seeds: Sequence[np.random.SeedSequence],
 ) -> list[tuple[Truth, Course]]:  # fmt: skip
     """Simulate one trial for each seed; the same seed meets the same noise in every scenario."""
     found = []
-    for seed in seeds:
-        truth = scenario.draw(design.problem, streams.split(seed).extra)
-        if design.looks_ahead:
-            each = [_run(design, truth, [budget], seed) for budget in budgets]
-            course = Course(*(
-                sum((list(one[i]) for one in each), []) if name == "ended"
-                else np.concatenate([one[i] for one in each])
-                for i, name in enumerate(Course._fields)
-            ))  # fmt: skip
-        else:
-            course = _run(design, truth, budgets, seed)
-        found.append((truth, course))
+    with threadpool_limits(1):  # matrices are small: more threads only wait
+        for seed in seeds:
+            truth = scenario.draw(design.problem, streams.split(seed).extra)
+            groups = [[budget] for budget in budgets] if design.looks_ahead else [budgets]
+            each = [_run(design, truth, group, seed) for group in groups]
+            found.append((truth, Course(*map(np.concatenate, zip(*each, strict=True)))))
     return found
 
 
 def _run(
-    design: Design, truth: Truth, budgets: Sequence[int], seed: np.random.SeedSequence
+    design: TrialDesign, truth: Truth, budgets: Sequence[int], seed: np.random.SeedSequence
 ) -> Course:
     own, *rest, errors, _ = streams.split(seed)
     reward_rng, cost_rng, stop_rng = map(np.random.default_rng, (*rest, errors))
@@ -142,7 +137,8 @@ def _run(
     arms, outcomes = truth.means.shape
     course = Course(
         np.empty(len(budgets), dtype=np.int64), np.empty(len(budgets), dtype=np.int64),
-        np.empty((len(budgets), arms), dtype=np.int64), np.empty((len(budgets), outcomes)), [],
+        np.empty((len(budgets), arms), dtype=np.int64), np.empty((len(budgets), outcomes)),
+        np.empty(len(budgets), dtype=object),
     )  # fmt: skip
     counts, totals, ended = np.zeros(arms, dtype=np.int64), np.zeros(outcomes), ""
     answer: int | None = None  # what a stop ended with
@@ -168,5 +164,5 @@ def _run(
         course.chosen[i] = rule._choice() if answer is None else answer
         course.size[i] = counts.sum()
         course.pulls[i], course.totals[i] = counts, totals
-        course.ended.append(ended or BUDGET)
+        course.ended[i] = ended or BUDGET
     return course

@@ -17,7 +17,7 @@ import bayes_feasible
 from bayes_feasible import _check
 from bayes_feasible._interrupt import heeded
 from bayes_feasible.analysis.planning.characteristics import Plan
-from bayes_feasible.analysis.planning.design import Course, Design, run_trials
+from bayes_feasible.analysis.planning.design import Course, TrialDesign, run_trials
 from bayes_feasible.analysis.planning.scenarios import Scenario, Truth, read_scenarios
 from bayes_feasible.analysis.study import running
 from bayes_feasible.analysis.study.parts import slug
@@ -43,7 +43,7 @@ class Part(Task):
 
 
 def plan(
-    design: Design,
+    design: TrialDesign,
     scenarios: Any,
     budgets: Sequence[int],
     *,
@@ -58,7 +58,7 @@ def plan(
 
     Parameters
     ----------
-    design : Design
+    design : TrialDesign
     scenarios : dict of names to truths
         Means by outcome and arm, such as `{"toxicity": [0.05, 0.2]}`; an `Instance`; or "prior":
         then every trial draws its own truth.
@@ -88,11 +88,11 @@ def plan(
     >>> problem = bf.Problem({"5 mg": [1, 0], "20 mg": [1, 1]}, {"toxicity": 0.3},
     ...                      reward=bf.Bernoulli(), costs=bf.Bernoulli())
     >>> steep = {"reward": [0.4, 0.6], "toxicity": [0.1, 0.6]}
-    >>> found = plan(Design(problem, batch=3), {"steep": steep}, [30, 60], replicates=20)
+    >>> found = plan(TrialDesign(problem, batch=3), {"steep": steep}, [30, 60], replicates=20)
     >>> found.characteristics().wrong.sel(scenario="steep", budget=60).item() < 0.5
     True
     """
-    _check.kind("design", design, Design)
+    _check.kind("design", design, TrialDesign)
     chosen, times = read_scenarios(design.problem, scenarios), _budgets(budgets)
     replicates = _check.count("replicates", replicates, most=MOST_REPLICATES)
     seed = _check.count("seed", seed, least=0)
@@ -131,7 +131,7 @@ def _budgets(budgets: Any) -> list[int]:
 
 
 def _cut(
-    design: Design, scenarios: Sequence[Scenario], budgets: list[int], replicates: int, seed: int
+    design: TrialDesign, scenarios: Sequence[Scenario], budgets: list[int], replicates: int, seed: int
 ) -> list[Part]:
     batches = max(1, budgets[-1] // design.pulls_at_once)
     size = 1 << max(0, int(np.log2(max(1.0, BATCHES / batches))))
@@ -171,7 +171,7 @@ def _record(found: list[tuple[Truth, Course]]) -> xr.Dataset:
         "pulls": (("trial", "budget", "arm"), pulls),
         "unsafe_pulls": (("trial", "budget"), (pulls * unsafe[:, np.newaxis]).sum(axis=2)),
         "totals": (("trial", "budget", "outcome"), np.stack([c.totals for c in courses])),
-        "ended": (("trial", "budget"), np.array([c.ended for c in courses], dtype=object)),
+        "ended": (("trial", "budget"), np.stack([c.ended for c in courses])),
     })  # fmt: skip
 
 
@@ -202,7 +202,7 @@ def _standing(store: Store, parts: Sequence[Part], path: Path) -> str:
 
 
 def _combine(
-    store: Store, parts: Sequence[Part], design: Design, scenarios: Sequence[Scenario],
+    store: Store, parts: Sequence[Part], design: TrialDesign, scenarios: Sequence[Scenario],
     budgets: list[int], replicates: int, seed: int,
 ) -> Plan:  # fmt: skip
     each = [

@@ -123,7 +123,7 @@ def read_table(problem: Problem, text: str) -> dict[str, dict[str, Any]]:
             noisy = column.startswith(MEANS) and column not in problem.outcome_names
             key = arm if not noisy else column.removeprefix(MEANS)
             table = scenario.setdefault(NOISE if noisy else column, {})
-            if table.setdefault(key, value) != value or (not noisy and key in scenario.get("", ())):
+            if (key in table and not noisy) or table.setdefault(key, value) != value:
                 raise ValueError(f"{where}: {key} has two values of {column}")
     return found
 

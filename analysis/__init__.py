@@ -32,6 +32,7 @@ _HOME = {
     "model_ranks": "calibration.calibration.model_ranks",
     "plan": "planning.plan.plan",
     "posteriors": "study.study.posteriors",
+    "probability_best": "evidence.best.probability_best",
     "read_design": "planning.files.read_design",
     "reliability": "calibration.reliability.reliability",
     "rule_ranks": "calibration.calibration.rule_ranks",

@@ -131,8 +131,9 @@ def _budgets(budgets: Any) -> list[int]:
 
 
 def _cut(
-    design: TrialDesign, scenarios: Sequence[Scenario], budgets: list[int], replicates: int, seed: int
-) -> list[Part]:
+    design: TrialDesign, scenarios: Sequence[Scenario], budgets: list[int], replicates: int,
+    seed: int,
+) -> list[Part]:  # fmt: skip
     batches = max(1, budgets[-1] // design.pulls_at_once)
     size = 1 << max(0, int(np.log2(max(1.0, BATCHES / batches))))
     document = design.to_dict()

@@ -152,7 +152,7 @@ def test_truths_from_the_prior_are_drawn_from_it():
 
 
 def test_decisions_have_exact_probabilities_and_are_what_the_rule_does():
-    """Every level sums to 1; a path is a product of binomials, and what follows what a rule asks."""
+    """Every level sums to 1; a path is a product of binomials; the rule itself asks the same."""
     design, truths = TrialDesign(PROBLEM, safety=SAFE), {"steep": STEEP, "none": STEEP}
     found = decide(design, truths, 2)
     levels = {}

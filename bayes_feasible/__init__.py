@@ -68,7 +68,10 @@ if TYPE_CHECKING:
     from bayes_feasible.rules.thompson import LinearThompson as LinearThompson
     from bayes_feasible.rules.top_two import TopTwo as TopTwo
     from bayes_feasible.rules.top_two_tci import TopTwoTCI as TopTwoTCI
+    from bayes_feasible.safety import Safety as Safety
     from bayes_feasible.simulation.simulate import simulate as simulate
+    from bayes_feasible.stopping.stop import Decision as Decision
+    from bayes_feasible.stopping.stop import Stop as Stop
     from bayes_feasible.trial.status import Status as Status
     from bayes_feasible.trial.trial import Trial as Trial
 
@@ -77,6 +80,7 @@ _HOME = {
     "Alternative": "alternative.alternative",
     "Arena": "analysis.arena.result",
     "Bernoulli": "outcomes",
+    "Decision": "stopping.stop",
     "Design": "rate.designs",
     "Events": "alternative.events",
     "Gaussian": "outcomes",
@@ -91,7 +95,9 @@ _HOME = {
     "Recommendation": "recommendation",
     "Rule": "rules.base",
     "Relative": "outcomes",
+    "Safety": "safety",
     "Status": "trial.status",
+    "Stop": "stopping.stop",
     "Study": "analysis.study.study",
     "Trial": "trial.trial",
     "arena": "analysis.arena.arena",

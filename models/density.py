@@ -24,6 +24,7 @@ from bayes_feasible.models._interpreted import INTERPRETED, inline_operations, i
 from bayes_feasible.models._kept import keep
 
 RADII = ("reward_radius", "cost_radius")
+LOOKED_AT = 40_000_000  # elements of all of them together, where many points are swept
 ELEMENTS = 4_000_000  # of one intermediate array; longer lists of points are cut
 
 
@@ -126,9 +127,16 @@ class Density:
         """One event that asks nothing of the parameters."""
         return Events.everywhere(*self.parameters.shape)
 
+    def affordable(self, number: int) -> int:
+        """So many points, or as many as can be looked at in seconds beside much data."""
+        return max(min(number, LOOKED_AT // self._largest), 64)
+
+    @property
+    def _largest(self) -> int:
+        return max([variable.get_value(borrow=True).size for variable in self._data] + [1])
+
     def _cut(self, points: Array) -> list[Array]:
-        largest = max([variable.get_value(borrow=True).size for variable in self._data] + [1])
-        rows = max(ELEMENTS // largest, 64)
+        rows = max(ELEMENTS // self._largest, 64)
         return [points[i : i + rows] for i in range(0, len(points), rows)]
 
 

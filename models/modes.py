@@ -3,7 +3,8 @@
 A log-density need not be concave. Points are scattered far and wide: draws of the prior, and
 neighbours near and far of the modes known so far. Newton's method starts from some of them, most of
 these being points whose density the known modes do not explain. That is repeated until nothing new
-is found.
+is found, and in the end many more points like the prior's are looked at: a narrow mode beside a
+wide one shows only close to itself.
 """
 
 import numpy as np
@@ -26,6 +27,7 @@ SCATTERED = 2**15  # points of which the density is looked at in a round
 STARTS = 96  # of Newton's method in a round
 EVENT_SCATTERED, EVENT_STARTS = 512, 24  # the same for each event
 MOST_ROUNDS = 12
+SWEPT = 2**18  # points like the prior's that are looked at in the end, fewer beside much data
 PRIOR_SCALES = 0.5, 1.0, 2.0
 NEAREST, FARTHEST = 1.0, 100.0  # standard deviations of a mode that its neighbours are away
 TAIL = 3.0  # degrees of freedom that a known mode is believed to have: heavy tails are no news
@@ -39,6 +41,7 @@ def global_modes(density: Density) -> list[Mode]:
     prior = density.draw_prior(PRIOR_DRAWS, seed=0)
     starts = np.concatenate([density.start[np.newaxis], prior[: STARTS - 1]])
     found: list[Mode] = []
+    swept = False
     for turn in range(MOST_ROUNDS):
         more = find_modes(density, starts, everywhere.take([0] * len(starts)))
         # Between two modes of the same height a start may sit on the saddle.
@@ -47,8 +50,11 @@ def global_modes(density: Density) -> list[Mode]:
         if not found:
             raise ValueError("model: found no point where its log-density is finite")
         if turn > 0 and len(found) == before:
-            return found
-        points = _scatter(found, prior, SCATTERED, seed=turn)
+            if swept or len(prior) < 2:
+                return found
+            swept, points = True, _alike(prior, density.affordable(SWEPT), seed=turn)
+        else:
+            points = _scatter(found, prior, SCATTERED, seed=turn)
         starts = _pick(found, points, density.value(points), STARTS)
     raise NoMode(f"model: after {len(found)} modes of its log-density still more are found")
 
@@ -98,12 +104,17 @@ def _scatter(modes: list[Mode], prior: Array, number: int, seed: int) -> Array:
     length = np.where(rng.random((len(one), 1)) < 0.5, 1.0, rng.uniform(-2.0, 2.0, (len(one), 1)))
     sums = at[first] + length * (at[second] - at[third])
     sums += np.einsum("pij,pj->pi", roots[first], white[1])
+    return np.concatenate([around, sums, _alike(prior, len(one), seed)])
+
+
+def _alike(prior: Array, number: int, seed: int) -> Array:
+    """Points with the mean and the covariance of draws of the prior, or scaled; none without."""
     if len(prior) < 2:
-        return np.concatenate([around, sums])
-    spread = (prior - prior.mean(axis=0)) / np.sqrt(len(prior) - 1.0)
-    scale = rng.choice(PRIOR_SCALES, (len(one), 1))
-    alike = prior.mean(axis=0) + scale * rng.standard_normal((len(one), len(prior))) @ spread
-    return np.concatenate([around, sums, alike])
+        return prior[:0]
+    rng, root = np.random.default_rng([1, seed]), np.linalg.qr(prior - prior.mean(axis=0))[1]
+    root /= np.sqrt(len(prior) - 1.0)
+    scale = rng.choice(PRIOR_SCALES, (number, 1))
+    return prior.mean(axis=0) + scale * rng.standard_normal((number, len(root))) @ root
 
 
 def _pick(modes: list[Mode], points: Array, values: Array, number: int) -> Array:

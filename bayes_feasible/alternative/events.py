@@ -74,7 +74,7 @@ class Events:
         # A zero vector costs 0 for certain: always too much, or never.
         certain = np.where(limits_of[binding] < 0, -np.inf, np.inf)
         limits[violated, 1 + binding] = np.where(costs.any(axis=1), limits_of[binding], certain)
-        vectors[better], limits[better] = _ask_feasible(problem, rivals)
+        vectors[better], limits[better] = _ask_feasible(problem, problem.cost_vectors[rivals])
         vectors[better, 0], limits[better, 0] = problem.candidates[rivals] - own, 0.0
         none = np.full(len(names), -1)
         constraint, rival = none.copy(), none
@@ -86,7 +86,16 @@ class Events:
         """For each candidate the event that it is feasible."""
         every = np.arange(len(problem.candidates))
         names = [f"{problem.name(z)} feasible" for z in every.tolist()]
-        return cls(names, *_ask_feasible(problem, every), np.full(every.size, -1), every)
+        return cls(
+            names, *_ask_feasible(problem, problem.cost_vectors), np.full(every.size, -1), every
+        )
+
+    @classmethod
+    def that_each_arm_is_feasible(cls, problem: Problem) -> "Events":
+        """For each arm the event that its costs are within the limits."""
+        names = [f"{name} feasible" for name in problem.coords["arm"].tolist()]
+        costs, none = problem.arms[:, np.newaxis] - problem.references, np.full(len(names), -1)
+        return cls(names, *_ask_feasible(problem, costs), none, none)
 
     @classmethod
     def everywhere(cls, blocks: int, features: int) -> "Events":
@@ -144,9 +153,9 @@ class Events:
         return np.sum(log_ndtr(-self.whiten(mean, root)[1]), axis=1)
 
 
-def _ask_feasible(problem: Problem, candidates: NDArray[np.int64]) -> tuple[Array, Array]:
-    """Vectors and limits of the events that candidates are feasible."""
-    chosen, thresholds = problem.cost_vectors[candidates], problem.limits
+def _ask_feasible(problem: Problem, chosen: Array) -> tuple[Array, Array]:
+    """Vectors and limits of the events that costs (..., constraint, feature) are within limits."""
+    thresholds = problem.limits
     vectors = np.zeros((len(chosen), 1 + thresholds.size, problem.arms.shape[1]))
     limits = np.full(vectors.shape[:2], -np.inf)
     # A zero vector costs 0 for certain: it is always feasible, or never.

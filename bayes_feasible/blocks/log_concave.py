@@ -21,6 +21,7 @@ from bayes_feasible.outcomes import Bernoulli, Outcome
 
 NEWTON = 100
 CONVERGED = 1e-20  # squared Newton decrement: of the log density
+QUADRATURE = 60  # nodes over a Gaussian natural parameter
 DRAWS = 2**11  # for the probability of one half-space
 SEED = 20250101  # of the draws behind a probability: asked twice, the answer is the same
 LOG_2PI = float(np.log(2 * np.pi))
@@ -102,16 +103,17 @@ class LogConcaveBlock:
             theta, value = theta + size * step, new
         return theta
 
+    def _top(self, vector: Array, limit: float) -> Array:
+        """The mode constrained to a half-space."""
+        at = self._whole.mean
+        if vector @ at >= limit:
+            return at
+        toward = self._whole.root @ (self._whole.root.T @ vector)
+        return self._climb(at + (limit - vector @ at) / (vector @ toward) * toward, vector)
+
     def _expand(self, vector: Array | None, limit: float) -> Expansion:
         """The Gaussian at the mode, constrained to a half-space where one is given."""
-        if vector is None:
-            at = self._climb(self.prior_mean, None)
-        else:
-            at = self._whole.mean
-            if vector @ at < limit:
-                toward = self._whole.root @ (self._whole.root.T @ vector)
-                start = at + (limit - vector @ at) / (vector @ toward) * toward
-                at = self._climb(start, vector)
+        at = self._climb(self.prior_mean, None) if vector is None else self._top(vector, limit)
         gradient, hessian = self._gradient(at)
         lower = np.linalg.cholesky(hessian)
         root = solve_triangular(lower, np.eye(at.size), lower=True).T
@@ -131,6 +133,25 @@ class LogConcaveBlock:
         theta = at.mean + u @ at.root.T
         log_proposal = at.log_scale - at.log_mass - 0.5 * np.einsum("na,na->n", u, u)
         return Weighted(theta, self.log_density(theta) - log_proposal)
+
+    def peak(self, vector: Array, limit: float) -> float:
+        """The largest log density in a half-space."""
+        return float(self.log_density(self._top(vector, limit)[np.newaxis])[0])
+
+    def log_marginal_bound(self) -> float:
+        r"""A lower bound of the log marginal likelihood, up to what the data alone fix.
+
+        :math:`E_q[\log p(y, \theta)] - E_q[\log q]`, by Jensen's inequality, with q the Gaussian
+        at the mode.
+        """
+        natural, sd = self.arms @ self.mean, np.linalg.norm(self.arms @ self.root, axis=1)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(QUADRATURE)
+        cumulant = self._cumulant(natural[:, np.newaxis] + sd[:, np.newaxis] * nodes)
+        spread = self.whitening.T @ self.root
+        shift = (self.mean - self.prior_mean) @ self.whitening
+        penalty = shift @ shift + np.square(spread).sum() - self.mean.size
+        fit = natural @ self.sums - self.counts @ (cumulant @ weights) / weights.sum()
+        return float(fit - 0.5 * penalty + np.linalg.slogdet(spread)[1])
 
     def tails(self, vectors: Array, limits: Array) -> Tails:
         """A half-space over the sum of itself and its complement."""

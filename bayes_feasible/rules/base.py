@@ -28,6 +28,8 @@ from bayes_feasible.recommendation import METHODS, Recommendation, most_probable
 from bayes_feasible.rules import RULES, engine
 from bayes_feasible.rules.draws import recommend_drawn
 from bayes_feasible.rules.saving import FILE_ERRORS, rule_document, rule_from_document
+from bayes_feasible.safety import Batch, read_safety
+from bayes_feasible.stopping.stop import Decision, Stop
 from bayes_feasible.sums import Rows, read_rows, stack_rows
 
 COMPILATION = 15  # seconds that the rounds of a rule usually take to compile
@@ -106,11 +108,12 @@ class Rule(ABC):
         Parameters
         ----------
         n : int, optional
-        allowed : indices or names of arms, optional
-            Only these may be asked for now. A rule that draws arms from shares draws from those of
-            the allowed arms, in proportion; a rule that tracks shares asks for the allowed arm that
-            lags most, and what the others are owed stays; a rule that wants a candidate asks for
-            what tells most of it; one that maximises, maximises over these.
+        allowed : indices or names of arms, or Safety, optional
+            Only these may be asked for now; a `Safety` goes by what was told. A rule that draws
+            arms from shares draws from those of the allowed arms, in proportion; a rule that tracks
+            shares asks for the allowed arm that lags most, and what the others are owed stays; a
+            rule that wants a candidate asks for what tells most of it; one that maximises,
+            maximises over these.
 
         Examples
         --------
@@ -122,25 +125,26 @@ class Rule(ABC):
         array([2, 1, 2])
         """
         number = 1 if n is None else _check.count("n", n)
-        self._allow(allowed)
+        guard = read_safety(self.problem, allowed)
+        batch = Batch(number)
+        if guard is not None:
+            batch = guard.plan(self.posterior, guard.read_pending(None), number)
+        arms = self._make(batch)
+        return int(arms[0]) if n is None else arms
+
+    def _make(self, batch: Batch) -> NDArray[np.int64]:
+        """The arms of a batch."""
+        if batch.allowed is not None:
+            self._work.allowed[:] = 0
+            self._work.allowed[batch.allowed] = 1
         try:
-            return self._next() if n is None else self._batch(number)
+            return batch.spread(self._batch(batch.choices, batch.cohort))
         finally:
             self._work.allowed[:] = 1
 
-    def _allow(self, allowed: Any) -> None:
-        """Keep to these arms until further notice."""
-        if allowed is None:
-            return
-        arms = _check.arms(self.problem, allowed, name="allowed")
-        if not arms.size:
-            raise ValueError("allowed: expected at least one arm, got none")
-        self._work.allowed[:] = 0
-        self._work.allowed[arms] = 1
-
-    def _batch(self, n: int) -> NDArray[np.int64]:
-        """So many arms, one after the other."""
-        return np.array([self._next() for _ in range(n)])
+    def _batch(self, n: int, pulls: int = 1) -> NDArray[np.int64]:
+        """So many arms, one after the other, each for so many pulls."""
+        return np.array([self._next() for _ in range(n)], dtype=np.int64)
 
     def _next(self) -> int:
         self._plan()
@@ -215,13 +219,14 @@ class Rule(ABC):
         geometry = self._geometry
         return geometry.noise.size * geometry.arms.shape[1] * geometry.candidates.size
 
-    def replay(self, steps: Iterable[int | tuple[Any, ...]]) -> list[NDArray[np.int64]]:
+    def replay(self, steps: Iterable[Batch | int | tuple[Any, ...]]) -> list[NDArray[np.int64]]:
         """Take recorded steps again, without the checks that they passed when they were recorded.
 
         Parameters
         ----------
         steps : iterable
-            In their order: for an `ask` the number of arms that were asked for; for a `tell` the
+            In their order: for an `ask` the number of arms that were asked for (or how the batch
+            was made); for a `tell` the
             arms' indices, the rewards, and the costs (row, constraint); where they are sums,
             the counts too, and the standard deviations (row, 1 + constraint).
 
@@ -239,8 +244,8 @@ class Rule(ABC):
         """
         asked = []
         for step in steps:
-            if isinstance(step, int):
-                asked.append(self._batch(step))
+            if isinstance(step, int | Batch):
+                asked.append(self._make(Batch(step) if isinstance(step, int) else step))
             else:
                 self._learn(stack_rows(self.problem, *step))
         return asked
@@ -275,6 +280,25 @@ class Rule(ABC):
         choice = self._choice()
         # Its own generator: asked twice, a rule gives the same answer with the same error.
         return recommend(self.posterior, None if choice < 0 else choice, np.random.default_rng(0))
+
+    def done(self, stop: Stop) -> Decision:
+        """Whether the experiment may end, and why: true where it may.
+
+        Parameters
+        ----------
+        stop : Stop
+
+        Examples
+        --------
+        >>> import bayes_feasible as bf
+        >>> rule = bf.Uniform(bf.Problem([[1, 0], [0, 1]]), seed=0)
+        >>> rule.tell([0, 1] * 20, [1.0, 0.2] * 20)
+        >>> print(rule.done(bf.Stop(error=0.01)))
+        Stop (error), answer: 0. P(error) = 0.0068, at most 0.01.
+        """
+        _check.kind("stop", stop, Stop)
+        choice = self._choice()
+        return stop.check(self.posterior, None if choice < 0 else choice)
 
     def _choice(self) -> int:
         """Index of the candidate to recommend, -1 for none."""

@@ -144,7 +144,7 @@ def descend(geo, state, work, leader):
     """
     for arm in range(len(geo.arms)):
         work.loss[arm] = 0.0
-    b = 0
+    b = np.int64(0)  # of the type of all others: nothing is compiled twice
     while b < geo.noise.size:
         stop = stop_of(geo, b)
         whiten_arms(geo, state, work, b)  # Gaussian blocks of one place have the same info
@@ -197,7 +197,7 @@ def run(options, memory, geo, state, work, rng, world, reward_rng, cost_rng, rou
 def suppose(geo, state, work, arm):
     """Take in that an arm is pulled, but not what it shows: of the posterior only V changes."""
     candidates, rank = geo.candidates.shape
-    b = 0
+    b = np.int64(0)  # of the type of all others: nothing is compiled twice
     while b < geo.noise.size:
         base, first, spare = geo.place[b] * rank, geo.place[b] * candidates, work.spare
         root = math.sqrt(state.info[b, arm])
@@ -252,13 +252,16 @@ class Descent(Rule):
     def _configure(self, problem: Problem | Instance) -> Any:
         return ()
 
-    def _batch(self, n: int) -> NDArray[np.int64]:
+    def _batch(self, n: int, pulls: int = 1) -> NDArray[np.int64]:
+        if n == 1:  # nothing follows that would have to know
+            return super()._batch(n)
         state, arms = self._state, np.empty(n, dtype=np.int64)
         told = {name: getattr(state, name).copy() for name in SUPPOSED}
         try:
             for i in range(n):
                 arms[i] = self._next()
-                at_once(suppose)(self._effort, self._geometry, state, self._work, arms[i])
+                for _ in range(pulls):
+                    at_once(suppose)(self._effort, self._geometry, state, self._work, arms[i])
         finally:  # what is supposed is forgotten
             for name, array in told.items():
                 getattr(state, name)[:] = array

@@ -231,7 +231,7 @@ def seen_of(geo, state, arm, b):
 @njit(**BORROWING_DOOR)
 def refresh(geo, state, work):
     """Compute everything that is kept from the counts and sums alone."""
-    b = 0
+    b = np.int64(0)  # of the type of all others: nothing is compiled twice
     while b < geo.noise.size:
         stop = stop_of(geo, b)
         if geo.kind[b] >= BERNOULLI:
@@ -318,7 +318,7 @@ def learn(geo, state, work, arm, reward, costs):
     if state.clock[1] % REFRESH == 0:
         refresh(geo, state, work)
         return
-    b = 0
+    b = np.int64(0)  # of the type of all others: nothing is compiled twice
     while b < geo.noise.size:
         stop = stop_of(geo, b)
         if geo.kind[b] >= BERNOULLI:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from bayes_feasible import _check
 from bayes_feasible.instance import Instance
 from bayes_feasible.problem import Problem
-from bayes_feasible.rules.phases import Phased, design_on, phase_means, rank, whole_pulls
+from bayes_feasible.rules.phases import Phased, design_on, phase_means, rank
+from bayes_feasible.safety import whole_pulls
 
 
 class GSE(Phased):

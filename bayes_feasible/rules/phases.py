@@ -203,12 +203,3 @@ def design_on(rule: Rule, alive: NDArray[np.int64]) -> Array:
     basis = np.linalg.svd(vectors, full_matrices=False)[2][:dimension]
     shares[alive] = g_optimal_shares(np.ascontiguousarray(vectors @ basis.T), dimension)[0]
     return shares
-
-
-def whole_pulls(shares: Array, number: int) -> NDArray[np.int64]:
-    """So many pulls in these shares: rounded down, the largest remainders get one more."""
-    wanted = shares * number
-    pulls = np.floor(wanted).astype(np.int64)
-    order = np.argsort(-(wanted - pulls), kind="stable")
-    pulls[order[: number - int(pulls.sum())]] += 1
-    return pulls

@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import bayes_feasible as bf
@@ -13,8 +14,8 @@ def test_it_is_installed_with_all_that_it_ships():
     home = Path(bf.__file__).parent
     assert (home / "py.typed").exists()
     assert (home / "data" / "reference.json").exists()
-    assert (home / "analysis" / "study" / "default.toml").exists()
-    assert list((home / "analysis" / "report" / "templates").iterdir())
+    assert (files("bayes_feasible.analysis.study") / "default.toml").is_file()
+    assert list((files("bayes_feasible.analysis.report") / "templates").iterdir())
 
 
 def test_a_rate_a_posterior_and_an_answer():

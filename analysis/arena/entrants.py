@@ -9,6 +9,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
+from bayes_feasible.analysis.arena.guests import GUESTS
 from bayes_feasible.analysis.study.specification import read_rules
 from bayes_feasible.analysis.study.store import hash_bytes
 from bayes_feasible.instance import Instance
@@ -107,7 +108,7 @@ def read_entrants(rules: Any = None) -> list[Entrant]:
     Parameters
     ----------
     rules : list of names, or dict of names to options or to rules
-        As in a specification, import paths included, or as `simulate` takes rules.
+        As in a specification, import paths and guests included, or as `simulate` takes rules.
 
     Examples
     --------
@@ -120,7 +121,8 @@ def read_entrants(rules: Any = None) -> list[Entrant]:
         rules = FIELD
     elif not isinstance(rules, Mapping) and isinstance(rules, Iterable):
         names = list(rules)
-        rules = {name: FIELD.get(name, {}) for name in names if isinstance(name, str)}
+        known = {**GUESTS, **FIELD}
+        rules = {name: known.get(name, {}) for name in names if isinstance(name, str)}
         if len(rules) != len(names):
             raise ValueError(f"rules: expected distinct names, got {names}")
     if not isinstance(rules, Mapping) or not rules:

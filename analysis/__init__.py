@@ -28,6 +28,7 @@ _HOME = {
     "log_error": "evidence.evidence.log_error",
     "model_ranks": "calibration.calibration.model_ranks",
     "posteriors": "study.study.posteriors",
+    "probability_best": "evidence.best.probability_best",
     "reliability": "calibration.reliability.reliability",
     "rule_ranks": "calibration.calibration.rule_ranks",
     "rule_reliability": "calibration.reliability.rule_reliability",

@@ -22,7 +22,7 @@ from bayes_feasible.analysis.study.store import Task, key_of
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.rate import quiet_rate, smallest_exponents
 from bayes_feasible.simulation import streams
-from bayes_feasible.simulation.simulate import _correct, _recommended, play, wrong_of
+from bayes_feasible.simulation.simulate import _correct, play, wrong_of
 
 MADE_BY = 1  # changes when the same settings would give other numbers
 ERROR_DRAWS = 64  # of the overlap of three events: the mean over runs averages it out
@@ -108,7 +108,7 @@ def _run(
         rule, environment = next(played)
         spent += time.thread_time() - start
         seconds[j] = spent / budgets[j]
-        recommended[j] = _recommended(rule, len(instance.problem.candidates))
+        recommended[j] = environment.recommended(rule)
         known = environment.posterior(rule)
         log_error[j] = wrong.log_probability(known, errors, draws=ERROR_DRAWS).value
         allocation[j] = environment.pulls / budgets[j]

@@ -42,6 +42,7 @@ DOORS = {
         "alternative_ranks", "rule_ranks", "model_ranks", "judge", "distribution", "figure",
     ),
     "study.convergence": ("summarise", "table"),
+    "evidence.best": ("probability_best",),
     "evidence.evidence": ("log_error",),
     "report.figures": ("accuracy", "draw_study"),
     "report.geometry": ("geometry",),

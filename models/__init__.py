@@ -19,6 +19,7 @@ from bayes_feasible.models.declare import declare
 from bayes_feasible.models.laplace import laplace
 from bayes_feasible.models.linear_gaussian import linear_gaussian
 from bayes_feasible.models.logistic import logistic
+from bayes_feasible.models.parameters import in_parameters
 from bayes_feasible.models.rate_regression import rate_regression
 from bayes_feasible.models.reference import Reference
 from bayes_feasible.models.student_t import student_t
@@ -30,6 +31,7 @@ __all__ = [
     "Student",
     "alternative",
     "declare",
+    "in_parameters",
     "laplace",
     "linear_gaussian",
     "logistic",

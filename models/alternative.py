@@ -1,5 +1,6 @@
 """A model given that a candidate is not the best feasible one."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from pymc.model.fgraph import clone_model
 from bayes_feasible import _check
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.models.laplace import laplace
+from bayes_feasible.models.parameters import in_parameters, read_variables
 from bayes_feasible.models.reference import Reference
 from bayes_feasible.models.whitening import (
     add_blocks,
@@ -34,6 +36,7 @@ def alternative(
     whiten: bool | None = None,
     softness: float = 0.01,
     sharpness: float = 4.0,
+    variables: Mapping[str, str] | None = None,
 ) -> pm.Model:
     r"""Restrict a model to the alternative set of a candidate.
 
@@ -95,7 +98,8 @@ def alternative(
     ----------
     model : Model
         A model of this package, or any with `theta_reward` (feature) and, if there are
-        constraints, `theta_cost` (constraint, feature). It is left as it is.
+        constraints, `theta_cost` (constraint, feature), drawn or computed (see `in_parameters`).
+        It is left as it is.
     alternative : Alternative
         Gives the candidate; `set_alternative` replaces it later.
     form : {"hard", "smooth", "graded", "component"}
@@ -108,6 +112,9 @@ def alternative(
     whiten : bool, optional
     softness, sharpness : float
         For `smooth` and `graded`, see there.
+    variables : mapping, optional
+        Other names of the variables, or those of the candidates' reward and costs, see
+        `in_parameters`.
 
     Returns
     -------
@@ -140,6 +147,10 @@ def alternative(
         )
     if component and whiten is False:
         raise ValueError("whiten: a component is always whitened, got False")
+    asked = read_variables(alternative.problem, variables)
+    if not {"event_vectors", "reference_mean"} & set(model.named_vars):
+        model = in_parameters(model, alternative, variables)
+        alternative = asked.alternative(alternative)
     check_model(model, alternative)
     if "event_vectors" in model.named_vars:
         raise ValueError(

@@ -5,6 +5,7 @@ of points the time goes into array operations anyway, so the graph is run by Num
 rewrites for numerical stability that a compiled function gets: ready in a few seconds.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,20 +52,30 @@ class Density:
         product = pytensor.grad(pt.dot(slope, direction), joined, disconnected_inputs="ignore")
         self._value = _over_points([joined], joint)
         self._bends = _over_points([joined, direction], slope, product)
-        prior = [_transformed(model, variable) for variable in model.free_RVs]
-        self._prior = pytensorf.compile([], prior, mode=INTERPRETED)
+        self._prior = keep(model, "prior", lambda: prior_sampler(model))
 
         self.places, self.size = {}, 0
         for variable in model.free_RVs:
             shape = np.shape(point[model.rvs_to_values[variable].name])
             first, self.size = self.size, self.size + int(np.prod(shape))
             self.places[variable.name] = np.arange(first, self.size).reshape(shape)
-        self.start = np.concatenate([np.ravel(point[value.name]) for value in values]).astype(float)
+        start = [np.ravel(point[value.name]) for value in values]
+        self.start: Array = keep(model, "start", lambda: np.concatenate(start).astype(float))
         thetas = ("theta_reward", "theta_cost")
         self.parameters = np.vstack([self.places[name] for name in thetas if name in self.places])
         self.others = {
             name: place.ravel() for name, place in self.places.items() if name not in thetas
         }
+        scales = [
+            self.places[variable.name].ravel()
+            for variable in model.free_RVs
+            if variable.name not in thetas and is_log(model.rvs_to_transforms[variable])
+        ]
+        none: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        # Positive variables on their logarithm: what may be the scale of others.
+        self.scales: NDArray[np.int64] = keep(
+            model, "scales", lambda: np.concatenate([none, *scales])
+        )
         bounded = "parameter_radius" in model.named_vars
         self._radii = [model[name] for name in RADII if bounded and name in model.named_vars]
         self._data = [variable for variable in model.data_vars if hasattr(variable, "get_value")]
@@ -103,14 +114,8 @@ class Density:
 
     def draw_prior(self, number: int, seed: int = 0) -> Array:
         """Draws of the prior (draw, coordinate); none where it is improper."""
-        states = [one for one in self._prior.get_shared() if isinstance(one.type, RandomType)]
-        reseed_rngs(states, seed)
-        try:
-            with np.errstate(all="ignore"):
-                drawn = [self._prior() for _ in range(number)]
-        except (NotImplementedError, ArithmeticError):  # `pm.Flat`, or a prior beyond all numbers
-            return np.empty((0, self.size))
-        return np.array([np.concatenate([np.ravel(part) for part in parts]) for parts in drawn])
+        drawn = self._prior(number, seed)
+        return drawn if len(drawn) else np.empty((0, self.size))
 
     def blocks(self, points: Array) -> Array:
         """The parameters (point, block, feature) of points."""
@@ -140,6 +145,27 @@ class Density:
         return [points[i : i + rows] for i in range(0, len(points), rows)]
 
 
+def prior_sampler(model: pm.Model) -> Callable[[int, int], Array]:
+    """Draws of the prior, so many with a seed, as points in the coordinates of a model.
+
+    There are none where the prior is improper, or beyond all numbers.
+    """
+    prior = [_transformed(model, variable) for variable in model.free_RVs]
+    function = pytensorf.compile([], prior, mode=INTERPRETED)
+
+    def draw(number: int, seed: int) -> Array:
+        states = [one for one in function.get_shared() if isinstance(one.type, RandomType)]
+        reseed_rngs(states, seed)
+        try:
+            with np.errstate(all="ignore"):
+                drawn = [function() for _ in range(number)]
+        except (NotImplementedError, ArithmeticError):  # `pm.Flat`, or a prior beyond all numbers
+            return np.empty((0, 0))
+        return np.array([np.concatenate([np.ravel(part) for part in parts]) for parts in drawn])
+
+    return draw
+
+
 def _over_points(inputs: list[Any], *outputs: Any) -> Any:
     """A function of lists of points, run by NumPy."""
     many = [pt.matrix(i.name, shape=(None, i.type.shape[0])) for i in inputs]
@@ -154,6 +180,11 @@ def _over_points(inputs: list[Any], *outputs: Any) -> Any:
     # PyMC's rewrite: outside its support a density is 0, which is no reason to raise an error.
     mode = interpreted().including("local_check_parameter_to_ninf_switch")
     return pytensor.function(many, results, mode=mode, on_unused_input="ignore")
+
+
+def is_log(transform: Any) -> bool:
+    """Whether a transformation is the logarithm of something positive."""
+    return type(transform).__name__ == "LogTransform"
 
 
 def _transformed(model: pm.Model, variable: Any) -> Any:

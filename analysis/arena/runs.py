@@ -22,12 +22,12 @@ from bayes_feasible.analysis.study.store import Task, key_of
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.rate import quiet_rate, smallest_exponents
 from bayes_feasible.simulation import streams
-from bayes_feasible.simulation.simulate import _correct, _recommended, play, wrong_of
+from bayes_feasible.simulation.simulate import _correct, play, wrong_of
 
 MADE_BY = 1  # changes when the same settings would give other numbers
 ERROR_DRAWS = 64  # of the overlap of three events: the mean over runs averages it out
 LONGER = 4  # parts than a study's: there are many
-FEWEST = 8  # runs in a part
+FEWEST, MOST = 8, 64  # runs in a part
 
 
 class Runs(NamedTuple):
@@ -36,7 +36,7 @@ class Runs(NamedTuple):
     wrong: NDArray[np.int8]  # whether the recommendation was
     log_error: Array  # posterior log-probability that the truth is wrong
     exponent: Array  # the smallest under the allocation
-    seconds: Array  # a round, so far
+    seconds: Array  # a round, so far, on a core: others' work does not count
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,11 @@ def _run(
     next(played)  # what it takes to start is no round's
     spent, j = 0.0, 0
     while j < len(budgets):
-        start = time.perf_counter()
+        start = time.thread_time()
         rule, environment = next(played)
-        spent += time.perf_counter() - start
+        spent += time.thread_time() - start
         seconds[j] = spent / budgets[j]
-        recommended[j] = _recommended(rule, len(instance.problem.candidates))
+        recommended[j] = environment.recommended(rule)
         known = environment.posterior(rule)
         log_error[j] = wrong.log_probability(known, errors, draws=ERROR_DRAWS).value
         allocation[j] = environment.pulls / budgets[j]
@@ -141,7 +141,8 @@ def cut(
     parts = []
     for family in families:
         typical = family.instance(seed, 0)
-        size = max(FEWEST, LONGER * choose_size(typical, budgets[-1], len(budgets)))
+        size = LONGER * choose_size(typical, budgets[-1], len(budgets))
+        size = min(max(FEWEST, size), MOST)
         playing = {e.name: [b for b in budgets if e.plays(typical, b)] for e in entrants}
         for first in range(0, runs, size):
             block = range(first, min(first + size, runs))

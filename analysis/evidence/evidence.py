@@ -16,21 +16,33 @@ it is, and refuses to answer where its own diagnostic fails.
 True
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pymc as pm
+import xarray as xr
 
 from bayes_feasible import _check
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.alternative import Alternative
+from bayes_feasible.alternative.events import Events
 from bayes_feasible.analysis.evidence import result, sampled, scales
 from bayes_feasible.analysis.evidence.expansion import PRUNE, Weighted, fit, weigh, weigh_whole
 from bayes_feasible.analysis.evidence.result import Evidence, Refused
+from bayes_feasible.analysis.evidence.ridge import Ridge, has_ridge
 from bayes_feasible.analysis.samplers.tasks import SamplerError, check_options
 from bayes_feasible.models.density import Density, density
 from bayes_feasible.models.laplace import Mode, NoMode
 from bayes_feasible.models.modes import event_modes, global_modes
+from bayes_feasible.models.parameters import (
+    PARAMETERS,
+    VALUES,
+    Asked,
+    NotAffine,
+    in_parameters,
+    read_variables,
+)
 
 __all__ = ["Evidence", "Refused", "log_error"]
 
@@ -39,17 +51,18 @@ METHODS: dict[str, tuple[str, ...]] = {
     "global": (),
     "smc": ("sharpness", "threshold"),
     "component": ("tune",),
-    "frequency": ("tune",),
+    "frequency": ("tune", "target_accept"),
 }
 LEAST_DRAWS = 1000  # fewer do not show the tail of the weights
 BIAS = 0.05  # nats: chains and particles may be off by so much beyond their standard error
 
 
 def log_error(
-    model: pm.Model,
+    model: pm.Model | xr.DataTree | xr.Dataset,
     alternative: Alternative,
-    method: str = "local",
+    method: str | None = None,
     *,
+    variables: Mapping[str, str] | None = None,
     draws: int = 20_000,
     seed: Any = 0,
     progress: bool = False,
@@ -70,6 +83,8 @@ def log_error(
         events too; an answer that the draws of the whole posterior contradict is refused. What no
         method can see is a mode that is high only where hardly one in 10,000 draws of the prior
         lies, beside another that hides it.
+        In a hierarchy, where the model learns one or two scales of its parameters, Gaussians
+        stand all along the logarithms of these instead of at a mode, which there is none.
     ``"global"``
         The same with the Gaussian at the global mode cut to each event. Good near the centre;
         refused in the tail, where the posterior has another curvature.
@@ -83,20 +98,26 @@ def log_error(
         (Meng and Wong, Statistica Sinica 1996) to the form's own standard normal. Option: `tune`
         (1000). Refused after any divergence, with an R-hat above 1.01 or an error above half a nat.
     ``"frequency"``
-        The share of NUTS draws of the unrestricted model that lie in the set. Option: `tune`
-        (1000). Refused where fewer than 50 effective draws do, and by the chains as above.
+        The share of NUTS draws of the unrestricted model that lie in the set, or of draws that you
+        have. Options: `tune` (1000), `target_accept` (0.8). It asks nothing of the model. Refused
+        where fewer than 50 effective draws do, and by the chains as above.
 
     The last three are refused as well where ``"local"`` contradicts them: chains and particles may
     miss a mode without a sign.
 
     Parameters
     ----------
-    model : Model
-        A model of this package, without restriction. Data that `models.set_data` swaps in are
-        seen without compiling anew.
+    model : Model, DataTree or Dataset
+        Any PyMC model with `theta_reward` and `theta_cost`, drawn or computed (see
+        `models.in_parameters`), without restriction. Data that `models.set_data` swaps in are
+        seen without compiling anew. Or posterior draws of any program, which can only be counted.
     alternative : Alternative
         Of the candidate that is recommended.
-    method : {"local", "global", "smc", "component", "frequency"}
+    method : {"local", "global", "smc", "component", "frequency"}, optional
+        ``"local"`` by default, and ``"frequency"`` for draws.
+    variables : mapping, optional
+        Other names of the variables, or those of the candidates' reward and costs, as in
+        `models.in_parameters`.
     draws : int
         In all; of SMC, NUTS and the local method for each event or integral.
     seed : int
@@ -127,9 +148,19 @@ def log_error(
     >>> abs(found.value - exact.value) < 5 * found.standard_error + 1e-6
     True
     """
+    drawn = isinstance(model, xr.DataTree | xr.Dataset)
+    method = ("frequency" if drawn else "local") if method is None else method
     if method not in METHODS:
         raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
-    _check_model(model, alternative)
+    _check.kind("alternative", alternative, Alternative)
+    asked = read_variables(alternative.problem, variables)
+    alternative = asked.alternative(alternative)
+    if drawn:
+        if method != "frequency":
+            raise ValueError(f'method: draws can only be counted, by "frequency", got {method!r}')
+        check_options(method, options, ())
+        return sampled.count_draws(model, asked, alternative)
+    given, model = model, _prepare(model, asked, alternative, method)
     draws = _check.count("draws", draws, least=LEAST_DRAWS)
     check_options(method, options, METHODS[method])
     if not alternative.events.possible.size:
@@ -138,16 +169,19 @@ def log_error(
     estimate: dict[str, Any] = {
         "smc": sampled.by_smc,
         "component": sampled.by_components,
-        "frequency": sampled.by_frequency,
     }
     try:
-        if method not in estimate:
+        if method in ("local", "global"):
             rng = _check.generator("seed", seed)
             return _by_expansion(model, alternative, method, draws, rng)
         seed = _check.count("seed", seed, least=0)
-        request = sampled.Request(model, alternative, draws, seed, bool(progress))
-        found = estimate[method](request, **options)
-        _confirm(found, request)
+        request = sampled.Request(model or given, alternative, draws, seed, bool(progress))
+        if method == "frequency":
+            found = sampled.by_frequency(request._replace(model=given), asked, **options)
+        else:
+            found = estimate[method](request, **options)
+        if model is not None:
+            _confirm(found, request)
     except (NoMode, SamplerError) as reason:
         raise Refused(f"{method}: {reason}", result.no_answer(method, alternative)) from None
     return found
@@ -181,6 +215,8 @@ def _by_expansion(
     model: pm.Model, alternative: Alternative, method: str, draws: int, rng: np.random.Generator
 ) -> Evidence:
     functions = density(model)
+    if method == "local" and has_ridge(functions) and scales.scale_coordinates(functions) is None:
+        return _along(Ridge(functions), functions, alternative, draws, rng)
     summits = global_modes(functions)
     scale_places = scales.scale_coordinates(functions)
     if (
@@ -198,8 +234,30 @@ def _by_expansion(
             found.value, found.standard_error, way, names, found.log_probabilities,
             {"efficiency": found.efficiency},
         )  # fmt: skip
+
+    def find(events: Events) -> list[list[Mode]]:
+        if method == "local":
+            return event_modes(functions, events, summits)
+        return [summits] * len(events)
+
+    return _weighed(functions, summits, find, alternative, method, draws, rng)
+
+
+def _along(
+    ridge: Ridge, functions: Density, alternative: Alternative, draws: int, rng: np.random.Generator
+) -> Evidence:
+    """Where the model learns scales of its own, by Gaussians along them."""
+    way = "local, along the scales"
+    return _weighed(functions, ridge.modes, ridge.within, alternative, way, draws, rng)
+
+
+def _weighed(
+    functions: Density, summits: list[Mode], find: Callable[[Events], list[list[Mode]]],
+    alternative: Alternative, method: str, draws: int, rng: np.random.Generator,
+) -> Evidence:  # fmt: skip
+    """By weighted draws of the events and of the whole."""
     whole = weigh_whole(functions, summits, draws, rng, alternative.events)
-    part, log_integrals = _union(functions, summits, alternative, method, draws, rng)
+    part, log_integrals = _union(functions, find, alternative, method != "global", draws, rng)
     result.refuse_unless(
         part.weighty and whole.weighty,
         Evidence(np.nan, np.inf, method, alternative.events.names, log_integrals),
@@ -221,40 +279,59 @@ def _by_expansion(
 
 
 def _union(
-    functions: Density, summits: list[Mode], alternative: Alternative, method: str, draws: int,
-    rng: np.random.Generator,
+    functions: Density, find: Callable[[Events], list[list[Mode]]], alternative: Alternative,
+    wide: bool, draws: int, rng: np.random.Generator,
 ) -> tuple[Weighted, Array]:  # fmt: skip
     """Weighted draws of the union, and the logarithms of the integrals over the events."""
-    events, local = alternative.events, method == "local"
+    events = alternative.events
     possible = events.possible
     near = events.take(possible)
-    found = event_modes(functions, near, summits) if local else [summits] * len(possible)
+    found = find(near)
     log_integrals = np.full(len(events), -np.inf)
     log_integrals[possible] = fit(functions, found, near, wide=False)[1]
     kept = np.flatnonzero(log_integrals[possible] > log_integrals.max() - PRUNE)
     near = near.take(kept)
-    proposals, _ = fit(functions, [found[i] for i in kept], near, wide=local)
+    proposals, _ = fit(functions, [found[i] for i in kept], near, wide=wide)
     part = weigh(functions, near, proposals, draws, rng)
     log_integrals[possible[kept]] = [part.log_integral(i) for i in range(len(kept))]
     return part, log_integrals
 
 
-def _check_model(model: pm.Model, alternative: Alternative) -> None:
-    """That the model is a plain one, with the parameters of the alternative's problem."""
-    _check.kind("alternative", alternative, Alternative)
+def _prepare(
+    model: pm.Model, asked: Asked, alternative: Alternative, method: str
+) -> pm.Model | None:
+    """The model in the parameters of the alternative's problem; None where only draws will do.
+
+    Refuses what a method cannot do, by its name.
+    """
     _check.kind("model", model, pm.Model)
-    features, constraints = alternative.problem.arms.shape[1], alternative.problem.thresholds.size
-    shapes: dict[str, tuple[int, ...]] = {"theta_reward": (features,)}
-    if constraints:
-        shapes["theta_cost"] = (constraints, features)
-    plain = {rv.name for rv in model.free_RVs if model.rvs_to_transforms[rv] is None}
-    for name in shapes:
-        if name not in plain:
-            raise ValueError(f"model: expected a free variable `{name}`, not transformed")
     restricted = [name for name in ("hard", "smooth", "graded") if name in model.named_vars]
     if restricted:
         raise ValueError(f"model: it is already restricted by the potential `{restricted[0]}`")
-    places = density(model).places
-    for name, shape in shapes.items():
-        if places[name].shape != shape:
-            raise ValueError(f"model: expected {name} of shape {shape}, got {places[name].shape}")
+    for name in asked.wanted:
+        if name not in model.named_vars:
+            known = ", ".join(model.named_vars)
+            raise ValueError(f"model: expected a variable `{name}`, it has {known}")
+    features, constraints = alternative.problem.arms.shape[1], alternative.problem.thresholds.size
+    names = dict(zip(PARAMETERS, asked.wanted, strict=False)) if asked.names != PARAMETERS else None
+    if asked.by_candidate:
+        names = dict(zip(VALUES, asked.wanted, strict=False))
+    try:
+        found = in_parameters(model, alternative, names)
+    except NotAffine as error:
+        if method == "frequency":
+            return None
+        raise ValueError(str(error)) from None
+    if method in ("smc", "component") and "others" in found.named_vars:
+        raise ValueError(
+            f"method: {method} draws from the prior of everything beside the parameters, which "
+            'computed parameters leave none of; "local" and "frequency" do without'
+        )
+    places = density(found).places
+    shapes = {"theta_reward": (features,), "theta_cost": (constraints, features)}
+    for name, _ in zip(shapes, asked.wanted, strict=False):
+        if places[name].shape != shapes[name]:
+            raise ValueError(
+                f"model: expected {name} of shape {shapes[name]}, got {places[name].shape}"
+            )
+    return found

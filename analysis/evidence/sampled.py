@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
+import xarray as xr
 from arviz_stats.base import array_stats
 
 from bayes_feasible import models
 from bayes_feasible._check import Array
-from bayes_feasible._draws import stack_blocks
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.evidence import result
 from bayes_feasible.analysis.evidence.expansion import Weighted, event_log_masses, weigh_whole
@@ -18,10 +18,12 @@ from bayes_feasible.analysis.samplers.sample import sample_alternative
 from bayes_feasible.analysis.samplers.tasks import Task
 from bayes_feasible.models.density import density
 from bayes_feasible.models.modes import global_modes
+from bayes_feasible.models.parameters import Asked
 from bayes_feasible.posterior import Posterior
 
 CHAINS = 4
 TUNE = 1000
+LEAST_LENGTH = 4  # of a chain, for its R-hat
 LEAST_HITS = 50.0  # effective draws in the set
 
 
@@ -91,12 +93,31 @@ def by_components(request: Request, tune: int = TUNE) -> Evidence:
     return evidence
 
 
-def by_frequency(request: Request, tune: int = TUNE) -> Evidence:
+def by_frequency(request: Request, asked: Asked, tune: int = TUNE, **options: Any) -> Evidence:
     """The share of plain NUTS draws in the set; see `log_error`."""
     model, alternative, draws, seed, progress = request
-    names = ("theta_reward", "theta_cost")
-    drawn, statistics = mcmc.nuts(model, names, draws // CHAINS, tune, CHAINS, [seed], progress)
-    blocks = stack_blocks(drawn)
+    drawn, statistics = mcmc.nuts(
+        model, asked.wanted, draws // CHAINS, tune, CHAINS, [seed], progress, **options
+    )
+    return _count(asked.read(drawn), float(statistics["diverging"].sum()), alternative)
+
+
+def count_draws(drawn: Any, asked: Asked, alternative: Alternative) -> Evidence:
+    """The share of draws of any origin in the set; see `log_error`."""
+    divergences = 0.0
+    if isinstance(drawn, xr.DataTree) and "sample_stats" in drawn.children:
+        statistics = drawn["sample_stats"].to_dataset()
+        divergences = float(statistics["diverging"].sum()) if "diverging" in statistics else 0.0
+    blocks = asked.read(drawn)
+    if blocks.shape[1] < LEAST_LENGTH:
+        raise ValueError(f"draws: expected at least {LEAST_LENGTH} of each chain")
+    if not np.isfinite(blocks).all():
+        raise ValueError("draws: expected finite numbers")
+    return _count(blocks, divergences, alternative)
+
+
+def _count(blocks: Array, divergences: float, alternative: Alternative) -> Evidence:
+    """The share of draws (chain, draw, block, feature) in the set, unless their chains are bad."""
     inside = alternative.events.contains(blocks)
     hits = inside.any(axis=2)
     share = float(hits.mean())
@@ -109,7 +130,7 @@ def by_frequency(request: Request, tune: int = TUNE) -> Evidence:
         "hits": float(hits.sum()),
         "effective_hits": share * size,
         "rhat": _rhat(blocks),
-        "divergences": float(statistics["diverging"].sum()),
+        "divergences": divergences,
     }
     value = float(np.log(share)) if share > 0 else -np.inf
     evidence = Evidence(

@@ -175,7 +175,7 @@ def nutpie_model(model: pm.Model, names: Sequence[str] | None = None) -> Any:
 
 def nuts(
     model: pm.Model, names: Sequence[str], draws: int, tune: int, chains: int, seed: list[int],
-    progress: bool = False,
+    progress: bool = False, **options: float,
 ) -> tuple[xr.Dataset, xr.Dataset]:  # fmt: skip
     """Draws of these variables by nutpie from its own starts, and the statistics."""
     names = [name for name in names if name in model.named_vars]
@@ -183,6 +183,7 @@ def nuts(
         tree = nutpie.sample(
             nutpie_model(model, names), draws=draws, tune=tune, chains=chains, cores=1,
             seed=int(np.random.default_rng(seed).integers(2**31)), progress_bar=progress,
+            **options,
         )  # fmt: skip
     return tree["posterior"].to_dataset(), tree["sample_stats"].to_dataset()
 

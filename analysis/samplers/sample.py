@@ -2,7 +2,7 @@
 
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from bayes_feasible.models.density import density
 from bayes_feasible.models.exact_step import ExactStep
 from bayes_feasible.models.linear_gaussian import linear_gaussian
 from bayes_feasible.models.modes import global_modes
+from bayes_feasible.models.parameters import in_parameters, read_variables
 from bayes_feasible.posterior import Posterior
 
 __all__ = ["FULL", "QUICK", "SAMPLERS", "SamplerError", "sample_alternative"]
@@ -38,6 +39,7 @@ class Sampler(NamedTuple):
     title: str
     run: Callable[[Task], Drawn]
     options: tuple[str, ...] = ()  # names that `sample_alternative` passes on
+    wall: bool = False  # needs no more than the log-density of the model and the set
     exact: bool = False  # needs the closed form, so no other model will do
 
 
@@ -53,6 +55,7 @@ def sample_alternative(
     cores: int = 1,
     progress: bool = True,
     model: pm.Model | None = None,
+    variables: Mapping[str, str] | None = None,
     **options: Any,
 ) -> xr.DataTree:
     """Draws from the posterior given the alternative set, by any sampler.
@@ -78,9 +81,12 @@ def sample_alternative(
     progress : bool
         Show a bar.
     model : Model, optional
-        A model of this package with the same problem whose posterior is sampled instead of that
+        Any model with the parameters of the problem whose posterior is sampled instead of that
         of `linear_gaussian` (of `declare`, for other outcomes), such as
-        `models.logistic(history)`. The exact samplers refuse it.
+        `models.logistic(history)`; see `models.in_parameters`. The exact samplers refuse it.
+    variables : mapping, optional
+        Other names of its variables, see there. Where they are the candidates' reward and costs,
+        so are the draws: the candidates take the place of the features.
     **options
         `softness` (0.01) for the smooth form, in posterior standard deviations, and `sharpness`
         (4) for the graded one, see `models.alternative`; `target_accept` for NUTS. For SMC
@@ -121,8 +127,13 @@ def sample_alternative(
         raise ValueError(f"model: {sampler} needs the closed form, so it takes no other model")
     task = prepare(
         posterior, alternative, draws=draws, tune=tune, chains=chains, seed=seed, cores=cores,
-        progress=progress, model=model, options=options,
+        progress=progress, model=model, variables=variables, options=options,
     )  # fmt: skip
+    if task.model is not None and "others" in task.model.named_vars and not entry.wall:
+        raise ValueError(
+            f"sampler: {sampler} draws from the prior of everything beside the parameters, which "
+            "computed parameters leave none of; slice, demetropolis and nuts_smooth do without"
+        )
     start = time.perf_counter()
     # On Ctrl-C, PyMC and nutpie return the draws that they have. With fast mathematics, last digits
     # and so chains differ between a first run and later ones, which find compiled code on the disk.
@@ -137,12 +148,19 @@ def sample_alternative(
 def prepare(
     posterior: Posterior, alternative: Alternative, *, draws: int = 1000, tune: int = 1000,
     chains: int = 4, seed: int = 0, cores: int = 1, progress: bool = True,
-    model: pm.Model | None = None, options: dict[str, Any] | None = None,
+    model: pm.Model | None = None, variables: Mapping[str, str] | None = None,
+    options: dict[str, Any] | None = None,
 ) -> Task:  # fmt: skip
     """The task of a sampler, checked; the parameters are those of `sample_alternative`."""
     _check.kind("posterior", posterior, Posterior)
     _check.kind("alternative", alternative, Alternative)
-    if model is None and not posterior.textbook:
+    if model is not None:
+        asked = read_variables(alternative.problem, variables)
+        model, alternative = (
+            in_parameters(model, alternative, variables),
+            asked.alternative(alternative),
+        )
+    elif not posterior.textbook:
         model = declare(posterior)
     return Task(
         posterior,
@@ -243,11 +261,12 @@ def _exact_drawn(task: Task, drawn: xr.Dataset, statistics: xr.Dataset, compilin
 
 def _by_chains(form: Callable[..., Drawn], title: str, *options: str) -> dict[str, Sampler]:
     """A form sampled by the NUTS of nutpie and by PyMC's."""
+    wall = form is not components.sample_union
     kind = form.__name__.removeprefix("sample_").replace("union", "component")
     makers = {"nutpie": mcmc.nutpie_chains, "nuts": partial(mcmc.pymc_chains, pm.NUTS)}
     return {
         f"{name}_{kind}": Sampler(
-            f"NUTS ({whose}), {title}", partial(form, chains), (*options, "target_accept")
+            f"NUTS ({whose}), {title}", partial(form, chains), (*options, "target_accept"), wall
         )
         for (name, chains), whose in zip(makers.items(), ("nutpie", "PyMC"), strict=True)
     }
@@ -270,8 +289,10 @@ SAMPLERS: dict[str, Sampler] = {
     ),
     "smc_graded": Sampler("SMC, graded potential", smc.graded, ("sharpness", *_SMC)),
     "smc_hard": Sampler("SMC, hard potential", smc.hard, _SMC),
-    "slice": Sampler("Slice, hard potential", _by_steps(pm.Slice)),
-    "demetropolis": Sampler("DEMetropolisZ, hard potential", _by_steps(pm.DEMetropolisZ)),
+    "slice": Sampler("Slice, hard potential", _by_steps(pm.Slice), wall=True),
+    "demetropolis": Sampler(
+        "DEMetropolisZ, hard potential", _by_steps(pm.DEMetropolisZ), wall=True
+    ),
     **_by_chains(mcmc.sample_smooth, "smooth potential", "softness"),
     **_by_chains(mcmc.sample_hard, "hard potential"),
 }

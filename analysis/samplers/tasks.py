@@ -76,7 +76,7 @@ class Task:
             self._references[place] = found
         return self._references[place]
 
-    def whitened(self, form: str, event: int | None = None, **settings: float) -> pm.Model:
+    def whitened(self, form: str, event: int | None = None, **settings: Any) -> pm.Model:
         """The model restricted to the set or to one event, in whitened coordinates.
 
         All tasks with the same features and constraints share one model for each form, and so

@@ -75,10 +75,12 @@ def run(options: argparse.Namespace) -> int:
     from bayes_feasible.analysis.arena.arena import arena
     from bayes_feasible.analysis.arena.entrants import FIELD
     from bayes_feasible.analysis.arena.families import FAMILIES
+    from bayes_feasible.analysis.arena.guests import GUESTS
 
     if options.list:
         lines = ["The field:", *(f"  {name}" for name in FIELD), "", "Families:"]
         lines += [f"  {family.name}: {family.title}" for family in FAMILIES.values()]
+        lines += ["", "Guests, with the extra peers:", *(f"  {name}" for name in GUESTS)]
         output.show("\n".join(lines))
         return 0
     names = [*(FIELD if options.only is None else options.only), *options.rule]

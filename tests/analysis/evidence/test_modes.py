@@ -227,11 +227,10 @@ def test_a_density_outside_its_support_is_zero(hierarchy):
     assert density(hierarchy).value(outside) == -np.inf
 
 
-@pytest.mark.parametrize("method", ["local", "global"])
-def test_a_centred_hierarchy_is_refused_by_name(hierarchy, method):
-    """A funnel has no Gaussian at a mode, for it has none."""
-    with pytest.raises(Refused, match=f"{method}: only .* % of the draws .* count"):
-        log_error(hierarchy, bf.Alternative(bf.Problem(np.eye(4)), 0), method)
+def test_a_centred_hierarchy_is_refused_by_name(hierarchy):
+    """A funnel has no Gaussian at a mode, for it has none; `local` has Gaussians along it."""
+    with pytest.raises(Refused, match=r"global: only .* % of the draws .* count"):
+        log_error(hierarchy, bf.Alternative(bf.Problem(np.eye(4)), 0), "global")
 
 
 @pytest.mark.slow

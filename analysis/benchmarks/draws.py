@@ -85,8 +85,8 @@ def sampler_speeds(
     """Effective draws a second of PyMC's samplers, and their largest R-hat."""
     model = models.alternative(models.linear_gaussian(posterior), alternative)
     logging.getLogger("pymc").setLevel(logging.ERROR)
-    found, samplers = {}, {"Slice": _slice, "SMC": _smc}
-    for name, sample in samplers.items():
+    found = {}
+    for name, sample in (("Slice", _slice), ("SMC", _smc)):
         sample(model, alternative, posterior)  # compiles
         draws, seconds = sample(model, alternative, posterior)
         effective = min(float(value.min()) for value in az.ess(draws).data_vars.values())

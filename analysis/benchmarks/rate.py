@@ -34,7 +34,7 @@ def compare(size: tuple[int, int]) -> tuple[float, list[float], float]:
     case = instance(*size)
     ours = 1e3 * median_seconds(partial(optimal_rate, case), 15)
     built = (cvxpy_forms.sdp(case), cvxpy_forms.socp(case))
-    forms = [1e3 * median_seconds(partial(cvxpy_forms.solve, form), 1) for form in built]
+    forms = [1e3 * median_seconds(partial(cvxpy_forms.solve, form), 3) for form in built]
     return ours, forms, optimal_rate(case).gap
 
 

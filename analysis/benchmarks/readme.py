@@ -96,7 +96,7 @@ def _draw_set(axes: Axes, instance: bf.Instance) -> None:
     """Exact draws of the reward parameter, by what is wrong with the answer there."""
     arms = np.arange(PULLS) % len(instance.problem.arms)
     posterior = bf.Posterior.from_history(instance.problem, arms, *instance.pull(arms, seed=0))
-    wrong = bf.Alternative(instance.problem, posterior.best())
+    wrong = bf.Alternative(instance.problem, instance.best)
     found = wrong.sample(posterior, 4000, seed=0).isel(chain=0)
     everywhere = posterior.sample(4000, seed=0).theta_reward.values[0]
     axes.plot(*everywhere.T, ".", markersize=2, color="#BBBBBB", label="posterior")
@@ -115,13 +115,13 @@ def _draw_set(axes: Axes, instance: bf.Instance) -> None:
 def _draw_decay(axes: Axes, instance: bf.Instance) -> None:
     """P(error) of some rules beside the fastest decay there is."""
     rules = {name: getattr(bf, name) for name in ("Descent", "BLFAIPS", "TopTwo", "Uniform")}
-    grid = np.linspace(0, HORIZON, 81)[1:].astype(int)
+    grid = range(HORIZON // 80, HORIZON + 1, HORIZON // 80)
     result = bf.simulate(instance, rules, HORIZON, REPLICATES, checkpoints=grid, seed=0)
     mean = result.log_error.mean("replicate") / LN10
     for name, look in style.styles(rules).items():
         axes.plot(grid, mean.sel(rule=name), label=name, markevery=20, markersize=4, **look)
     slope = bf.optimal_rate(instance).value / LN10
-    axes.plot(grid, -slope * grid, color="black", **style.LIMIT, label="slope Γ: none is faster")
+    axes.plot(grid, -slope * np.array(grid), color="black", **style.LIMIT, label="slope Γ: none is faster")
     axes.axhspan(np.log10(COUNTED), 3.0, color="#E69F00", alpha=0.25, linewidth=0)
     axes.text(HORIZON, 4.0, "what counting a million draws can see", ha="right", fontsize=8)
     axes.set(xlabel="pulls", ylabel="$\\log_{10}$ P(error)", ylim=(None, 12.0))

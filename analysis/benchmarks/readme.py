@@ -121,7 +121,9 @@ def _draw_decay(axes: Axes, instance: bf.Instance) -> None:
     for name, look in style.styles(rules).items():
         axes.plot(grid, mean.sel(rule=name), label=name, markevery=20, markersize=4, **look)
     slope = bf.optimal_rate(instance).value / LN10
-    axes.plot(grid, -slope * np.array(grid), color="black", **style.LIMIT, label="slope Γ: none is faster")
+    axes.plot(
+        grid, -slope * np.array(grid), color="black", **style.LIMIT, label="slope Γ: none is faster"
+    )
     axes.axhspan(np.log10(COUNTED), 3.0, color="#E69F00", alpha=0.25, linewidth=0)
     axes.text(HORIZON, 4.0, "what counting a million draws can see", ha="right", fontsize=8)
     axes.set(xlabel="pulls", ylabel="$\\log_{10}$ P(error)", ylim=(None, 12.0))

@@ -84,9 +84,9 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
         "constraints": [str(name) for name in trial.problem.coords["constraint"].tolist()],
     }
     text = f"{trial.path}: {trial.problem!r}\n  rule {trial.rule}, seed {trial.seed}"
-    for name in ("stop", "safety"):
-        if fields[name] is not None:
-            said = ", ".join(f"{key} {value}" for key, value in fields[name].items())
+    for name, clause in (("stop", trial.stop), ("safety", trial.safety)):
+        if clause is not None:
+            said = ", ".join(f"{key} {value}" for key, value in clause.to_dict().items())
             text += f"\n  {name}: {said}"
     if trial.problem.textbook:
         return fields, text

@@ -2,7 +2,7 @@
 
 >>> from bayes_feasible import analysis
 >>> dir(analysis)[:4]
-['Evidence', 'LowerBound', 'Refused', 'Study']
+['Evidence', 'LowerBound', 'Plan', 'Refused']
 
 A study is run by `bayes_feasible.study`, the arena by `bayes_feasible.arena`. The experiments of
 the paper are in `analysis.paper`, the benchmarks in `analysis.benchmarks`. Names are loaded when
@@ -15,25 +15,31 @@ from typing import Any
 _HOME = {
     "Evidence": "evidence.result.Evidence",
     "LowerBound": "study.lower_bound.LowerBound",
+    "Plan": "planning.characteristics.Plan",
     "Refused": "evidence.result.Refused",
     "Study": "study.study.Study",
+    "TrialDesign": "planning.design.TrialDesign",
     "alternative_ranks": "calibration.calibration.alternative_ranks",
     "calibration_figure": "calibration.calibration.figure",
     "check_lower_bound": "study.lower_bound.check",
     "check_sampler": "samplers.own.check_sampler",
+    "decide": "planning.decisions.decide",
     "distribution": "calibration.calibration.distribution",
     "draw_study": "report.figures.draw_study",
     "geometry": "report.geometry.geometry",
     "judge_ranks": "calibration.calibration.judge",
     "log_error": "evidence.evidence.log_error",
     "model_ranks": "calibration.calibration.model_ranks",
+    "plan": "planning.plan.plan",
     "posteriors": "study.study.posteriors",
     "probability_best": "evidence.best.probability_best",
+    "read_design": "planning.files.read_design",
     "reliability": "calibration.reliability.reliability",
     "rule_ranks": "calibration.calibration.rule_ranks",
     "rule_reliability": "calibration.reliability.rule_reliability",
     "sample_alternative": "samplers.sample.sample_alternative",
     "scoreboard": "samplers.scoreboard.scoreboard",
+    "serve_trial": "live.serve.serve",
     "summarise": "study.convergence.summarise",
     "write_report": "report.report.write",
     "write_trial_page": "report.trial_page.write",

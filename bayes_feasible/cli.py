@@ -17,6 +17,7 @@ from bayes_feasible.commands import (
     check,
     diagnose,
     doctor,
+    plan,
     rate,
     report,
     sample,
@@ -27,7 +28,7 @@ from bayes_feasible.commands import (
 from bayes_feasible.commands._parser import Parser
 
 # In the order of the help.
-COMMANDS = (study, arena, rate, trial, check, sample, diagnose, targets, report, doctor)
+COMMANDS = (study, arena, rate, plan, trial, check, sample, diagnose, targets, report, doctor)
 
 EXIT_CODES = """\
 exit codes:
@@ -36,7 +37,7 @@ exit codes:
   2    the arguments or a file are not right; nothing was done
   130  stopped by Ctrl-C
   141  whoever read the output, such as `head`, went away
-  143  a study or an arena was stopped by a SIGTERM
+  143  a study, an arena or a plan was stopped by a SIGTERM
 """
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of disks

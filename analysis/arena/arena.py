@@ -19,13 +19,14 @@ from bayes_feasible.analysis.arena import page as arena_page
 from bayes_feasible.analysis.arena.entrants import Entrant, read_entrants
 from bayes_feasible.analysis.arena.families import FAMILIES, Family, find_family
 from bayes_feasible.analysis.arena.result import RESULTS, Arena
-from bayes_feasible.analysis.arena.runs import Part, Runs, cut, run_block
+from bayes_feasible.analysis.arena.runs import Endings, Part, Runs, cut, run_block
 from bayes_feasible.analysis.study import running
 from bayes_feasible.analysis.study.store import Store, compute
 from bayes_feasible.files.atomic import netcdf_bytes
 from bayes_feasible.files.guard import Folder, blame, opened_hdf5
 from bayes_feasible.files.lock import locked_folder
 from bayes_feasible.simulation.pool import Unfinished
+from bayes_feasible.stopping.stop import Stop
 
 BUDGETS, RUNS = (100, 250, 500, 1000, 2000, 5000), 1000
 QUICK_BUDGETS, QUICK_RUNS = (100, 300, 1000), 64
@@ -45,6 +46,7 @@ def arena(
     workers: int | None = None,
     dask: str | None = None,
     quick: bool = False,
+    stop: Stop | None = None,
     page: bool = True,
     progress: bool | None = None,
 ) -> Arena:
@@ -73,6 +75,9 @@ def arena(
         Compute on Dask instead: the address of a scheduler, or "local:N".
     quick : bool
         Smaller defaults: 64 runs, up to 1000 pulls.
+    stop : Stop, optional
+        Have the rules also play until this stop applies, up to the last budget, and report sample
+        sizes and wrong answers; rules that must know a horizon are left out of that.
     page : bool
         Whether to write tables, figures and the page into the folder.
     progress : bool, optional
@@ -104,6 +109,8 @@ def arena(
     default = QUICK_RUNS if quick else RUNS
     number = default if runs is None else _check.count("runs", runs, least=2, most=MOST_RUNS)
     seed = _check.count("seed", seed, least=0)
+    if stop is not None:
+        _check.kind("stop", stop, Stop)
     workers = running.check_place(workers, dask)
     show = sys.stderr.isatty() if progress is None else progress
     with ExitStack() as held:
@@ -118,7 +125,7 @@ def arena(
             raise ValueError(f"{path}: another process is working on this arena") from None
         folder = Folder(path)
         _claim(folder)
-        parts = cut(chosen, entrants, times, number, seed)
+        parts = cut(chosen, entrants, times, number, seed, stop)
         store = Store(folder.make_folder(PARTS))
         try:
             with heeded():
@@ -127,7 +134,10 @@ def arena(
             raise type(error)(f"interrupted: {_standing(store, parts, path)}") from error
         except (OSError, Unfinished) as error:
             raise Unfinished(f"{error}: {_standing(store, parts, path)}") from error
-        found = Arena(_combine(store, parts, chosen, entrants, times, number, seed))
+        runs_found = _combine(store, parts, chosen, entrants, times, number, seed)
+        if stop is not None:
+            runs_found = runs_found.assign_attrs(stop=json.dumps(stop.to_dict()))
+        found = Arena(runs_found)
         if out is None:
             return found
         folder.write(RESULTS, netcdf_bytes(found.runs))
@@ -208,8 +218,9 @@ def _compute(
 
 def _play_once(part: Part) -> None:
     """Play one run of a part's rule to its first budget, which compiles it for all workers."""
-    family, entrant, budgets, seed, runs = part.work.args  # type: ignore[attr-defined]
-    run_block(family, entrant, budgets[:1], seed, runs[:1])
+    if not part.ends:
+        family, entrant, budgets, seed, runs = part.work.args  # type: ignore[attr-defined]
+        run_block(family, entrant, budgets[:1], seed, runs[:1])
 
 
 def _combine(
@@ -227,12 +238,21 @@ def _combine(
         name: np.full((len(names), len(rules), len(budgets), runs), np.nan) for name in Runs._fields
     }
     rates = np.full((len(names), runs), np.nan)
+    endings = {
+        name: np.full((len(names), len(rules), runs), np.nan)
+        for name in Endings._fields
+        if any(part.ends for part in parts)
+    }
     for part in parts:
         with blame(store.path(part.key)), opened_hdf5(store.read(part.key)) as file:
             block = slice(part.first, part.first + part.size)
             family = names.index(part.family)
             if not part.rule:
                 rates[family, block] = file["rate"][()]
+                continue
+            if part.ends:
+                for name, ended in endings.items():
+                    ended[family, rules.index(part.rule), block] = file[name][()]
                 continue
             places = [budgets.index(int(each)) for each in file["budget"][()]]
             for name, array in arrays.items():
@@ -248,7 +268,8 @@ def _combine(
             "rate": (("family", "run"), rates),
             "title": ("family", [family.title for family in families]),
             "knows_truth": ("rule", [entrant.knows_truth for entrant in entrants]),
-        },
+        }
+        | {name: (("family", "rule", "run"), array) for name, array in endings.items()},
         {"family": names, "rule": rules, "budget": list(budgets), "run": np.arange(runs)},
         {"seed": seed, "version": bayes_feasible.__version__},
     )

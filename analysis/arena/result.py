@@ -1,5 +1,6 @@
 """What the arena finds: errors, efficiencies, time, and the leaderboard; as tables for any use."""
 
+import json
 import math
 import os
 from collections.abc import Sequence
@@ -112,6 +113,40 @@ class Arena:
             }
         ).drop_vars("rule_", errors="ignore")
 
+    @cached_property
+    def endings(self) -> xr.Dataset | None:
+        """With a stop, over `family` and `rule`: sample sizes and wrong answers; else None.
+
+        `pulls`, their mean at the end, and its standard error `pulls_se`; `stopped`, the share of
+        runs that the stop ended; `wrong`, the share of these with a wrong answer, and its exact
+        binomial interval `wrong_lower`, `wrong_upper`; `efficiency`, the fixed-confidence lower
+        bound on the number of pulls, kl(δ, 1 - δ) / Γ, over that number, both as means over the
+        runs; NaN where not all runs stopped.
+        """
+        runs = self.runs
+        if "stop" not in runs.attrs:
+            return None
+        given = json.loads(runs.attrs["stop"])
+        level = given.get("delta", given.get("error"))
+        played = runs.pulls.notnull().all("run")
+        stopped = runs.stopped.sum("run").where(played)
+        wrong = (runs.wrong_at_end * runs.stopped).sum("run").where(played & (stopped > 0))
+        low, high = binomial_interval(wrong.values, stopped.values)
+        mean = runs.pulls.mean("run", skipna=False)
+        pulls_se = runs.pulls.std("run", ddof=1, skipna=False) / math.sqrt(runs.sizes["run"])
+        found = {
+            "pulls": mean,
+            "pulls_se": pulls_se,
+            "stopped": stopped / runs.sizes["run"],
+            "wrong": wrong / stopped,
+            "wrong_lower": (wrong.dims, low),
+            "wrong_upper": (wrong.dims, high),
+        }
+        if level is not None:
+            least = (binary_divergence(level) / runs.rate).mean("run", skipna=False)
+            found["efficiency"] = (least / mean).where(found["stopped"] == 1)
+        return xr.Dataset(found)
+
     def leaderboard(self, seed: Any = 0) -> xr.Dataset:
         """Rank the rules by how far they are from the best in their worst family.
 
@@ -189,7 +224,7 @@ class Arena:
         return low.astype(int), high.astype(int)
 
     def tables(self) -> list[Table]:
-        """The leaderboard, then a table for each family.
+        """The leaderboard, then a table for each family; with a stop, another one for each.
 
         Examples
         --------
@@ -199,7 +234,31 @@ class Arena:
         >>> [table.caption for table in found.tables()]
         ['Leaderboard', 'ball-2-5: 5 arms uniform in the ball of 2 dimensions']
         """
-        return [self._board_table(), *map(self._family_table, self.runs.family.values)]
+        tables = [self._board_table(), *map(self._family_table, self.runs.family.values)]
+        if self.endings is not None:
+            tables += map(self._ending_table, self.runs.family.values)
+        return tables
+
+    def _ending_table(self, family: str) -> Table:
+        assert self.endings is not None
+        one = self.endings.sel(family=family)
+        rows = []
+        for i in np.argsort(one.pulls.fillna(np.inf).values, kind="stable"):
+            rule = one.isel(rule=i)
+            if rule.pulls.isnull():
+                continue
+            cells = [
+                f"{float(rule.pulls):,.0f} ± {float(rule.pulls_se):,.0f}",
+                _number(rule.stopped, ".1%"), _number(rule.wrong, ".3f"),
+                f"{_number(rule.wrong_lower, '.3f')} to {_number(rule.wrong_upper, '.3f')}",
+            ]  # fmt: skip
+            if "efficiency" in one:
+                cells.append(_number(rule.efficiency, ".2f"))
+            rows.append([str(rule.rule.item()), *cells])
+        header = ["rule", "pulls", "stopped", "wrong", "95 %", "efficiency"]
+        conditions = ", ".join(f"{k} {v}" for k, v in json.loads(self.runs.attrs["stop"]).items())
+        title = f"{family}, until a stop ({conditions}), at most {int(self.runs.budget[-1]):,}"
+        return Table(title, header[: 6 if "efficiency" in one else 5], rows)
 
     def _board_table(self) -> Table:
         rows = []
@@ -293,7 +352,16 @@ class Arena:
         return str(frame.to_csv(index=False, lineterminator="\n"))
 
 
-def binomial_interval(wrong: Any, runs: int) -> tuple[Array, Array]:
+def binary_divergence(level: float) -> float:
+    """Give kl(δ, 1 - δ), the divergence of a coin from its opposite.
+
+    >>> round(binary_divergence(0.05), 6)
+    2.649995
+    """
+    return (1 - 2 * level) * math.log((1 - level) / level)
+
+
+def binomial_interval(wrong: Any, runs: Any) -> tuple[Array, Array]:
     """Find the exact (Clopper and Pearson) interval of a probability; NaN for NaN.
 
     >>> low, high = binomial_interval([0.0, 5.0], 10)
@@ -301,6 +369,7 @@ def binomial_interval(wrong: Any, runs: int) -> tuple[Array, Array]:
     ([0.0, 0.1871], [0.3085, 0.8129])
     """
     wrong, tail = np.asarray(wrong, dtype=float), (1 - PROBABILITY) / 2
+    runs = np.asarray(runs, dtype=float)
     low = np.where(wrong == 0, 0.0, beta.ppf(tail, wrong, runs - wrong + 1))
     high = np.where(wrong == runs, 1.0, beta.ppf(1 - tail, wrong + 1, runs - wrong))
     return np.where(np.isnan(wrong), np.nan, low), np.where(np.isnan(wrong), np.nan, high)

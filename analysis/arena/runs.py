@@ -22,12 +22,14 @@ from bayes_feasible.analysis.study.store import Task, key_of
 from bayes_feasible.instance import Instance
 from bayes_feasible.rate.rate import quiet_rate, smallest_exponents
 from bayes_feasible.simulation import streams
-from bayes_feasible.simulation.simulate import _correct, _recommended, play, wrong_of
+from bayes_feasible.simulation.simulate import _correct, play, wrong_of
+from bayes_feasible.simulation.until import Until, right_answers
+from bayes_feasible.stopping.stop import Stop
 
 MADE_BY = 1  # changes when the same settings would give other numbers
 ERROR_DRAWS = 64  # of the overlap of three events: the mean over runs averages it out
 LONGER = 4  # parts than a study's: there are many
-FEWEST = 8  # runs in a part
+FEWEST, MOST = 8, 64  # runs in a part
 
 
 class Runs(NamedTuple):
@@ -36,7 +38,15 @@ class Runs(NamedTuple):
     wrong: NDArray[np.int8]  # whether the recommendation was
     log_error: Array  # posterior log-probability that the truth is wrong
     exponent: Array  # the smallest under the allocation
-    seconds: Array  # a round, so far
+    seconds: Array  # a round, so far, on a core: others' work does not count
+
+
+class Endings(NamedTuple):
+    """What is kept of a block of runs that may stop, over (run,)."""
+
+    pulls: NDArray[np.int64]  # at the end
+    stopped: NDArray[np.int8]  # whether the stop ended it, not the last budget
+    wrong_at_end: NDArray[np.int8]  # whether the answer then was
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,7 @@ class Part(Task):
     first: int = 0
     size: int = 0
     rounds: int = 0
+    ends: bool = False  # whether they may stop
 
     def __str__(self) -> str:
         return f"{self.rule or 'rates'} on {self.family}, from run {self.first}"
@@ -104,11 +115,11 @@ def _run(
     next(played)  # what it takes to start is no round's
     spent, j = 0.0, 0
     while j < len(budgets):
-        start = time.perf_counter()
+        start = time.thread_time()
         rule, environment = next(played)
-        spent += time.perf_counter() - start
+        spent += time.thread_time() - start
         seconds[j] = spent / budgets[j]
-        recommended[j] = _recommended(rule, len(instance.problem.candidates))
+        recommended[j] = environment.recommended(rule)
         known = environment.posterior(rule)
         log_error[j] = wrong.log_probability(known, errors, draws=ERROR_DRAWS).value
         allocation[j] = environment.pulls / budgets[j]
@@ -116,6 +127,32 @@ def _run(
     found.wrong[i, place] = ~_correct(instance, recommended)
     found.log_error[i, place], found.seconds[i, place] = log_error, seconds
     found.exponent[i, place] = smallest_exponents(instance, allocation)
+
+
+def stop_block(
+    family: Family, entrant: Entrant, horizon: int, stop: Stop, seed: int, runs: Sequence[int]
+) -> Endings:
+    """Run one rule on the instances of some runs until a stop applies.
+
+    Examples
+    --------
+    >>> from bayes_feasible.analysis.arena.entrants import read_entrants
+    >>> from bayes_feasible.analysis.arena.families import FAMILIES
+    >>> (rule,) = read_entrants(["Descent"])
+    >>> found = stop_block(FAMILIES["ball-2-5"], rule, 500, Stop(error=0.2), 0, range(3))
+    >>> found.stopped.tolist()
+    [1, 1, 1]
+    """
+    endings = []
+    for run, instance in zip(runs, instances_of(family, seed, runs), strict=True):
+        noise = family.seed(seed, run, 1)
+        until = Until(instance.problem, stop, None, streams.split(noise).extra)
+        ((rule, world),) = play(instance, entrant.name, entrant.maker, [horizon], noise, until)
+        answer = until.ending.recommended if until.ending else world.recommended(rule)
+        right = right_answers(instance, stop)[answer]
+        endings.append((int(world.pulls.sum()), until.ending is not None, not right))
+    pulls, stopped, wrong = np.array(endings, dtype=np.int64).T
+    return Endings(pulls, stopped.astype(np.int8), wrong.astype(np.int8))
 
 
 def rates(family: Family, seed: int, runs: Sequence[int]) -> Array:
@@ -136,12 +173,14 @@ def cut(
     budgets: Sequence[int],
     runs: int,
     seed: int,
+    stop: Stop | None = None,
 ) -> list[Part]:
     """Cut the arena into parts, first runs first, so that what is finished is comparable."""
     parts = []
     for family in families:
         typical = family.instance(seed, 0)
-        size = max(FEWEST, LONGER * choose_size(typical, budgets[-1], len(budgets)))
+        size = LONGER * choose_size(typical, budgets[-1], len(budgets))
+        size = min(max(FEWEST, size), MOST)
         playing = {e.name: [b for b in budgets if e.plays(typical, b)] for e in entrants}
         for first in range(0, runs, size):
             block = range(first, min(first + size, runs))
@@ -151,6 +190,12 @@ def cut(
                 for entrant in entrants
                 if playing[entrant.name]
             ]
+            if stop is not None:
+                parts += [
+                    _stop_part(family, entrant, budgets[-1], stop, seed, block)
+                    for entrant in entrants
+                    if playing[entrant.name] and not entrant.needs_horizon
+                ]
     return sorted(parts, key=lambda part: part.first)
 
 
@@ -175,6 +220,28 @@ def _part(
         partial(run_block, family, entrant, budgets, seed, runs), partial(_record, budgets),
         rule=entrant.name, rounds=each * len(runs), **place,
     )  # fmt: skip
+
+
+def _stop_part(
+    family: Family, entrant: Entrant, horizon: int, stop: Stop, seed: int, runs: range
+) -> Part:
+    key = key_of(
+        {
+            "family": [family.name, family.code], "seed": seed, "runs": [runs.start, len(runs)],
+            "made_by": MADE_BY, "rule": entrant.meaning, "horizon": horizon,
+            "stop": stop.to_dict(),
+        }
+    )  # fmt: skip
+    return Part(
+        f"stop-{slug(entrant.name)}-{slug(family.name)}-{runs.start:06d}", key,
+        partial(stop_block, family, entrant, horizon, stop, seed, runs), _record_endings,
+        family=family.name, rule=entrant.name, first=runs.start, size=len(runs),
+        rounds=horizon * len(runs), ends=True,
+    )  # fmt: skip
+
+
+def _record_endings(found: Endings) -> xr.Dataset:
+    return xr.Dataset({name: ("run", array) for name, array in found._asdict().items()})
 
 
 def _record(budgets: Sequence[int], found: Runs) -> xr.Dataset:

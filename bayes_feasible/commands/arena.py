@@ -63,6 +63,15 @@ def add(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     arena.add_argument(
         "--quick", action="store_true", help="64 runs up to 1000 pulls where nothing else is said"
     )
+    when = arena.add_mutually_exclusive_group()
+    when.add_argument(
+        "--stop-error", type=float, metavar="P",
+        help="also play until the posterior probability of error is at most P",
+    )  # fmt: skip
+    when.add_argument(
+        "--stop-delta", type=float, metavar="P",
+        help="also play until the evidence bounds the chance of a wrong answer by P",
+    )  # fmt: skip
     resumable.add_place(arena)
     arena.add_argument("--list", action="store_true", help="list the field and the families")
     arena.add_argument("--quiet", action="store_true", help="print nothing but errors")
@@ -75,12 +84,18 @@ def run(options: argparse.Namespace) -> int:
     from bayes_feasible.analysis.arena.arena import arena
     from bayes_feasible.analysis.arena.entrants import FIELD
     from bayes_feasible.analysis.arena.families import FAMILIES
+    from bayes_feasible.analysis.arena.guests import GUESTS
+    from bayes_feasible.stopping.stop import Stop
 
     if options.list:
         lines = ["The field:", *(f"  {name}" for name in FIELD), "", "Families:"]
         lines += [f"  {family.name}: {family.title}" for family in FAMILIES.values()]
+        lines += ["", "Guests, with the extra peers:", *(f"  {name}" for name in GUESTS)]
         output.show("\n".join(lines))
         return 0
+    stop = None
+    if options.stop_error is not None or options.stop_delta is not None:
+        stop = Stop(error=options.stop_error, delta=options.stop_delta)
     names = [*(FIELD if options.only is None else options.only), *options.rule]
 
     def work() -> None:
@@ -94,6 +109,7 @@ def run(options: argparse.Namespace) -> int:
             workers=options.workers,
             dask=options.dask,
             quick=options.quick,
+            stop=stop,
             progress=not options.quiet,
         )
         _show(found, options)

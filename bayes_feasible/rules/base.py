@@ -7,8 +7,8 @@ one. `ask` names an arm, `tell` takes in what a pull showed, `recommend` answers
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
@@ -134,11 +134,17 @@ class Rule(ABC):
 
     def _make(self, batch: Batch) -> NDArray[np.int64]:
         """The arms of a batch."""
-        if batch.allowed is not None:
-            self._work.allowed[:] = 0
-            self._work.allowed[batch.allowed] = 1
-        try:
+        with self._keep_to(batch.allowed):
             return batch.spread(self._batch(batch.choices, batch.cohort))
+
+    @contextmanager
+    def _keep_to(self, allowed: list[int] | None) -> Iterator[None]:
+        """Choose among these arms only."""
+        if allowed is not None:
+            self._work.allowed[:] = 0
+            self._work.allowed[allowed] = 1
+        try:
+            yield
         finally:
             self._work.allowed[:] = 1
 

@@ -21,7 +21,9 @@ from bayes_feasible.instance import Instance
 from bayes_feasible.rate.rate import optimal_rate, smallest_exponents
 from bayes_feasible.rules.base import Rule
 from bayes_feasible.simulation import pool, streams
+from bayes_feasible.simulation.until import Ending, Until, describe_endings, right_answers
 from bayes_feasible.simulation.world import Environment
+from bayes_feasible.stopping.stop import Stop
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 ERROR_DRAWS = 512  # for triple overlaps, which matter in the first rounds only
 LONGEST = 10**15  # rounds: years of work
 MOST_REPLICATES = 10**6
+LOOKING = 20  # rounds that one costs with looks at whether to stop
 CHUNK = 8  # replicates in one task: enough to be worth sending to a worker
 
 
@@ -49,6 +52,8 @@ def simulate(
     seed: Any = 0,
     executor: Any = None,
     *,
+    stop: Stop | None = None,
+    allowed: Any = None,
     progress: bool | None = None,
 ) -> "xr.Dataset":
     """Run rules on an instance, each many times.
@@ -71,6 +76,11 @@ def simulate(
     executor : object with `submit`, or False, optional
         Where the work runs: a process pool over all cores by default (for work that is worth
         one), `False` for this process, or for instance Dask's `client.get_executor()`.
+    stop : Stop, optional
+        Ends an experiment before the horizon: one looks after each of the first 50 pulls, then
+        whenever there are 2 % more.
+    allowed : Safety, or indices or names of arms, optional
+        Which arms may be pulled. Rules of your own then need an `ask(allowed=...)`.
     progress : bool, optional
         Whether to show a progress bar; by default on a terminal.
 
@@ -82,7 +92,12 @@ def simulate(
         candidate is not best), `allocation` (shares of the pulls) and `efficiency` (the smallest
         exponent under that allocation over the optimal rate; NaN where that is 0 or infinite, for
         then no allocation is better than another). Ctrl-C returns the replicates that are
-        finished.
+        finished. An experiment that ended before a time is there as it ended.
+
+        With `stop` or `allowed` also, over `rule` and `replicate`: `stopped` (the number of pulls
+        at the end, -1 where it went on to the horizon), `reason` (of the stop; "safety" where no
+        arm may be pulled any more; "" at the horizon), `recommended_at_stop` and
+        `correct_at_stop`, the answer at the end (with an epsilon, not wrong by more than that).
 
     Examples
     --------
@@ -108,22 +123,28 @@ def simulate(
     seeds = streams.replicates(seed, range(replicates))
     for name, factory in rules.items():  # compiles, once for all workers, and finds mistakes
         _replicate(instance, name, factory, np.ones(1, dtype=np.int64), seeds[0])
-    size = _chunk(replicates, horizon)
+    size, rounds = _chunk(replicates, horizon), horizon * replicates * len(rules)
+    run: Callable[..., Any] = run_replicates
+    if stop is not None or allowed is not None:
+        Until(instance.problem, stop, allowed, seeds[0])  # finds mistakes
+        run, rounds = partial(run_until, stop, allowed), LOOKING * rounds
     tasks = {
-        partial(run_replicates, instance, name, rules[name], times, seeds[first : first + size]): (
-            name,
-            first,
-        )
+        partial(run, instance, name, rules[name], times, seeds[first : first + size]): (name, first)
         for first in range(0, replicates, size)
         for name in rules  # last, so that an interruption leaves whole replicates
     }
     if executor is None:
-        executor = pool.choose_executor(list(tasks), horizon * replicates * len(rules))
-    finished: dict[str, dict[int, Replicate]] = {name: {} for name in rules}
+        executor = pool.choose_executor(list(tasks), rounds)
+    finished: dict[str, dict[int, Any]] = {name: {} for name in rules}
     for task, batch in _run(list(tasks), executor, progress):
         name, first = tasks[task]
         finished[name].update(enumerate(batch, first))
-    return _dataset(instance, finished, times, replicates, seed)
+    if run is run_replicates:
+        return _dataset(instance, finished, times, replicates, seed)
+    played = {name: {i: one[0] for i, one in found.items()} for name, found in finished.items()}
+    dataset = _dataset(instance, played, times, replicates, seed)
+    endings = [[finished[name][i][1] for i in dataset.replicate.values] for name in rules]
+    return dataset.assign(describe_endings(endings, right_answers(instance, stop)))
 
 
 def run_replicates(
@@ -137,19 +158,46 @@ def run_replicates(
     return [_replicate(instance, name, factory, times, seed) for seed in seeds]
 
 
+def run_until(
+    stop: Stop | None,
+    allowed: Any,
+    instance: Instance,
+    name: str,
+    factory: Callable[..., Any],
+    times: NDArray[np.int64],
+    seeds: Sequence[np.random.SeedSequence],
+) -> list[tuple[Replicate, Ending]]:
+    """Run one rule once for each seed, until a stop applies or no arm may be pulled."""
+    found = []
+    for seed in seeds:
+        until = Until(instance.problem, stop, allowed, streams.split(seed).extra)
+        played = _replicate(instance, name, factory, times, seed, until)
+        ending = until.ending or Ending(-1, int(played.recommended[-1]), "")
+        found.append((played, ending))
+    return found
+
+
 def _replicate(
     instance: Instance,
     name: str,
     factory: Callable[..., Any],
     times: NDArray[np.int64],
     seed: np.random.SeedSequence,
+    until: Until | None = None,
 ) -> Replicate:
     wrong, error_rng = wrong_of(instance), np.random.default_rng(streams.split(seed).errors)
     recommended = np.empty(times.size, dtype=np.int64)
     log_error = np.empty(times.size)
     pulls = np.empty((times.size, len(instance.problem.arms)), dtype=np.int64)
-    for i, (rule, environment) in enumerate(play(instance, name, factory, times, seed)):
-        recommended[i] = _recommended(rule, len(instance.problem.candidates))
+    for i, (rule, environment) in enumerate(play(instance, name, factory, times, seed, until)):
+        if i and np.array_equal(environment.pulls, pulls[i - 1]):  # it ended before
+            recommended[i], log_error[i], pulls[i] = (
+                recommended[i - 1],
+                log_error[i - 1],
+                pulls[i - 1],
+            )
+            continue
+        recommended[i] = environment.recommended(rule)
         error = wrong.log_probability(environment.posterior(rule), error_rng, draws=ERROR_DRAWS)
         log_error[i] = error.value
         pulls[i] = environment.pulls
@@ -162,13 +210,17 @@ def play(
     factory: Callable[..., Any],
     times: Iterable[int],
     seed: np.random.SeedSequence,
+    until: Until | None = None,
 ) -> Iterator[tuple[Any, Environment]]:
     """Play one experiment; the rule and its environment after so many pulls, at rising times."""
     own, rewards, costs, *_ = streams.split(seed)
     rule = _start(name, factory, instance, own)
     environment = Environment(instance, rewards, costs)
     for before, time in pairwise([0, *map(int, times)]):
-        environment.play(rule, time - before)
+        if until is None:
+            environment.play(rule, time - before)
+        else:
+            until.advance(rule, environment, time - before)
         yield rule, environment
 
 
@@ -193,14 +245,6 @@ def _start(name: str, factory: Any, instance: Instance, seed: Any) -> Any:
         if not callable(getattr(rule, method, None)):
             raise ValueError(f"rules: {name!r} gives a {type(rule).__name__} without {method}()")
     return rule
-
-
-def _recommended(rule: Any, candidates: int) -> int:
-    if isinstance(rule, Rule):
-        return rule._choice()
-    answer = rule.recommend()
-    answer = getattr(answer, "candidate", answer)  # it may pass on what one of ours recommends
-    return -1 if answer is None else _check.index("recommend()", answer, candidates, "candidate")
 
 
 def _times(checkpoints: Any, horizon: int) -> NDArray[np.int64]:
@@ -264,7 +308,7 @@ def _dataset(
     recommended = np.array([[r.recommended for r in row] for row in grid], dtype=int).reshape(shape)
     log_error = np.array([[r.log_error for r in row] for row in grid]).reshape(shape)
     pulls = np.array([[r.pulls for r in row] for row in grid]).reshape(*shape, len(problem.arms))
-    allocation = pulls / times[:, np.newaxis]
+    allocation = pulls / np.maximum(pulls.sum(axis=-1, keepdims=True), 1)
     dims = ("rule", "replicate", "time")
     return xr.Dataset(
         {

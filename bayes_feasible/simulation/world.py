@@ -176,6 +176,25 @@ class Environment:
         self.pulls += np.bincount(arms, minlength=self.pulls.size)
         self._known._add(stack_rows(self.instance.problem, arms, shown[:, 0], shown[:, 1:]))
 
+    def take(self, rule: Any, arm: int) -> None:
+        """One pull of this arm, which the rule is told."""
+        reward, costs = self.pull(arm)
+        rule.tell(arm, reward, costs)
+        self.pulls[arm] += 1
+        if not isinstance(rule, Rule):
+            self._known.update(arm, reward, costs)
+
+    def recommended(self, rule: Any) -> int:
+        """The candidate that a rule recommends, -1 for none."""
+        if isinstance(rule, Rule):
+            return rule._choice()
+        answer = rule.recommend()
+        answer = getattr(answer, "candidate", answer)  # it may pass on what one of ours recommends
+        if answer is None:
+            return -1
+        candidates = len(self.instance.problem.candidates)
+        return _check.index("recommend()", answer, candidates, "candidate")
+
     def posterior(self, rule: Any) -> Posterior:
         """The posterior after the pulls; for one of our own rules, after what it goes by."""
         return rule.posterior if isinstance(rule, Rule) else self._known

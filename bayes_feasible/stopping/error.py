@@ -9,7 +9,8 @@ from bayes_feasible.alternative.union import Union
 from bayes_feasible.blocks.gaussian import GaussianBlock
 from bayes_feasible.posterior import Posterior
 
-FAR_ABOVE = math.log(10.0)  # a likeliest mistake so far above the target needs no exact measure
+FAR_ABOVE = math.log(3.0)  # a likeliest mistake so far above the target needs no exact measure
+DRAWS = 2**11  # for overlaps, where there is a target
 
 
 def log_error(
@@ -19,7 +20,7 @@ def log_error(
 
     With a `target`, a bound on the same side of it will do: the likeliest event from below, the
     sum of the events from above, and for 0/1 and counts the Gaussian at the mode where that puts
-    the likeliest event ten times above.
+    the likeliest event three times above.
     """
     if target is not None:
         if not all(block.exact for block in posterior.blocks):
@@ -33,6 +34,7 @@ def log_error(
             total = float(np.logaddexp.reduce(every)) if every.size else -np.inf
             if total <= target:
                 return total
+        return union.log_probability(posterior, rng, draws=DRAWS).value
     return union.log_probability(posterior, rng).value
 
 

@@ -326,6 +326,44 @@ def test_tables_in_every_form():
     assert float(rows[0]["error"]) == found.summary.error.values[0, 0, 0]
 
 
+def test_where_rules_may_stop():
+    """Against the same rule played by hand, and the shares of wrong answers."""
+    stop, family = bf.Stop(error=0.1), FAMILIES["ball-2-5"]
+    found = play(rules=["Descent", "SequentialHalving"], families=["ball-2-5"], budgets=[400],
+                 runs=20, stop=stop)  # fmt: skip
+    pulls = found.runs.pulls.sel(rule="Descent", family="ball-2-5").values
+    for run in range(3):
+        instance, rng = family.instance(0, run), family.seed(0, run, 1)
+        own, reward, cost = (bf.simulation.streams.child(rng, j) for j in range(3))
+        rule = bf.Descent(instance, seed=own)
+        world = bf.simulation.world.Environment(instance, reward, cost)
+        while not rule.done(bf.Stop(error=0.1, pulls=400)):
+            world.play(rule, 1)
+        assert abs(world.pulls.sum() - pulls[run]) <= 1 + 0.02 * pulls[run]
+    one = found.endings.sel(family="ball-2-5")
+    assert one.pulls.sel(rule="SequentialHalving").isnull()  # it must know a horizon
+    stopped = found.runs.stopped.sel(rule="Descent", family="ball-2-5").values == 1
+    assert_allclose(one.stopped.sel(rule="Descent"), stopped.mean())
+    wrong = found.runs.wrong_at_end.sel(rule="Descent", family="ball-2-5").values[stopped]
+    assert_allclose(one.wrong.sel(rule="Descent"), wrong.mean())
+    exact = stats.binomtest(int(wrong.sum()), int(stopped.sum())).proportion_ci(0.95, "exact")
+    assert_allclose(
+        [one.wrong_lower.sel(rule="Descent"), one.wrong_upper.sel(rule="Descent")], exact
+    )
+    assert found.tables()[-1].caption == "ball-2-5, until a stop (error 0.1), at most 400"
+
+
+def test_the_efficiency_of_stopping_is_the_lower_bound_over_the_pulls():
+    delta = 0.1
+    found = play(rules=["Oracle"], families=[bf.instances.soare(angle=1.0)], budgets=[3000],
+                 stop=bf.Stop(delta=delta))  # fmt: skip
+    least = delta * np.log(delta / (1 - delta)) + (1 - delta) * np.log((1 - delta) / delta)
+    least /= bf.optimal_rate(bf.instances.soare(angle=1.0)).value
+    assert found.endings.stopped == 1
+    assert_allclose(found.endings.efficiency, least / found.endings.pulls)
+    assert 0 < found.endings.efficiency < 1
+
+
 # --- page and command ---
 
 
@@ -365,6 +403,8 @@ def test_the_command(folder, tmp_path, monkeypatch, capsys):
     assert cli.main(arguments) == 0
     assert "own_family:Turn" in capsys.readouterr().out
     assert (tmp_path / "arena" / page.PAGE).exists()
+    assert cli.main([*arguments, "--stop-error", "0.3"]) == 0
+    assert "until a stop (error 0.3)" in (tmp_path / "arena" / "tables.md").read_text("utf-8")
     assert cli.main(["arena", "--only", "Descnt"]) == 2
     assert "did you mean 'Descent'" in capsys.readouterr().err
     assert cli.main(["arena", "--list"]) == 0

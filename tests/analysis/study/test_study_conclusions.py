@@ -95,7 +95,7 @@ def test_the_same_study_gives_the_same_bytes(found, tmp_path, monkeypatch):
 
 def test_nothing_is_computed_twice(finished, found, monkeypatch):
     before = files(finished)
-    for name in ("_executor", "_combine", "_score", "_summarise", "_draw"):
+    for name in ("compute", "_combine", "_score", "_summarise", "_draw"):
         monkeypatch.setattr(study, name, lambda *_: pytest.fail("computed again"))
     again = bf.study(SPECIFICATION, finished, progress=False)
     xr.testing.assert_identical(again.summary, found.summary)

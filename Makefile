@@ -11,7 +11,7 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help study paper docs test test-slow coverage lint format bench constraints dist clean
+.PHONY: help study paper docs test test-slow coverage lint format bench speed constraints dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,9 @@ format: $(VENV)/.installed  ## format the code and apply the safe lint fixes
 
 bench: $(VENV)/.compiled  ## run the benchmarks
 	$(BIN)/python -m bayes_feasible.analysis.benchmarks
+
+speed: $(VENV)/.compiled  ## measure the README's table of speeds, draw its picture
+	$(BIN)/python -m bayes_feasible.analysis.benchmarks.readme
 
 # The stamp is written last and removed first, so an interrupted installation is never taken
 # for a finished one: without a stamp the environment is built anew.

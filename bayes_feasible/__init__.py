@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from bayes_feasible.rules.top_two import TopTwo as TopTwo
     from bayes_feasible.rules.top_two_tci import TopTwoTCI as TopTwoTCI
     from bayes_feasible.safety import Safety as Safety
+    from bayes_feasible.simulation.forecast import Forecast as Forecast
+    from bayes_feasible.simulation.forecast import forecast as forecast
     from bayes_feasible.simulation.simulate import simulate as simulate
     from bayes_feasible.stopping.stop import Decision as Decision
     from bayes_feasible.stopping.stop import Stop as Stop
@@ -83,6 +85,7 @@ _HOME = {
     "Decision": "stopping.stop",
     "Design": "rate.designs",
     "Events": "alternative.events",
+    "Forecast": "simulation.forecast",
     "Gaussian": "outcomes",
     "History": "history",
     "Instance": "instance",
@@ -102,6 +105,7 @@ _HOME = {
     "Trial": "trial.trial",
     "arena": "analysis.arena.arena",
     "exponents": "rate.rate",
+    "forecast": "simulation.forecast",
     "g_optimal": "rate.designs",
     "load": "files.problems",
     "optimal_rate": "rate.rate",

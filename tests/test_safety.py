@@ -73,7 +73,7 @@ def test_nothing_may_be_asked_for():
         rule.ask(3, allowed=safety)
     lines = str(error.value).splitlines()
     assert lines[1].startswith("  5 mg: P(a limit is exceeded) = ")
-    assert lines[3] == "  20 mg: not among the allowed arms"
+    assert lines[3] == "  20 mg: not among the allowed arms."
 
 
 @pytest.mark.parametrize("kind", ["Descent", "BLFAIPS", "TopTwo", "Uniform", "PlugIn"])

@@ -2,7 +2,6 @@
 
 import logging
 import warnings
-from collections.abc import Callable
 from functools import partial
 
 import arviz as az
@@ -19,7 +18,6 @@ RUNS = 7
 BLOCK = 1_000_000  # exact draws of one run
 CHAINS, DRAWS, TUNE = 4, 1000, 500
 RARITIES = (-4, -40, -400, -10_000)
-Sampler = Callable[[pm.Model, Alternative, Posterior], tuple[xr.Dataset, float]]
 
 
 def main() -> None:
@@ -74,19 +72,27 @@ def compare_rarities(instance: Instance, alternative: Alternative) -> None:
 def compare_samplers(alternative: Alternative, posterior: Posterior) -> None:
     """Exact draws beside those of PyMC."""
     exact = exact_speed(alternative, posterior)
+    rows = [["exact", f"{exact:,.0f}", "1.00", "1"]]
+    for name, (speed, worst) in sampler_speeds(alternative, posterior).items():
+        rows.append([name, f"{speed:,.0f}", f"{worst:.2f}", f"{exact / speed:,.0f}"])
+    title = f"Effective draws a second at log P = -4, one core, {CHAINS} chains of {DRAWS} draws"
+    show(title, ["sampler", "effective draws a second", "R-hat", "times slower than exact"], rows)
+
+
+def sampler_speeds(
+    alternative: Alternative, posterior: Posterior
+) -> dict[str, tuple[float, float]]:
+    """Effective draws a second of PyMC's samplers, and their largest R-hat."""
     model = models.alternative(models.linear_gaussian(posterior), alternative)
     logging.getLogger("pymc").setLevel(logging.ERROR)
-    rows = [["exact", f"{exact:,.0f}", "1.00", "1"]]
-    samplers: dict[str, Sampler] = {"Slice": _slice, "SMC": _smc}
-    for name, sample in samplers.items():
+    found = {}
+    for name, sample in (("Slice", _slice), ("SMC", _smc)):
         sample(model, alternative, posterior)  # compiles
         draws, seconds = sample(model, alternative, posterior)
         effective = min(float(value.min()) for value in az.ess(draws).data_vars.values())
         worst = max(float(value.max()) for value in az.rhat(draws).data_vars.values())
-        speed = effective / seconds
-        rows.append([name, f"{speed:,.0f}", f"{worst:.2f}", f"{exact / speed:,.0f}"])
-    title = f"Effective draws a second at log P = -4, one core, {CHAINS} chains of {DRAWS} draws"
-    show(title, ["sampler", "effective draws a second", "R-hat", "times slower than exact"], rows)
+        found[name] = effective / seconds, worst
+    return found
 
 
 def _slice(

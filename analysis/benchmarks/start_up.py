@@ -47,7 +47,7 @@ AIMS = {"ten lines of the README": 10.0, "one rule's first simulate": 20.0} | di
 def main() -> None:
     """Measure and print the tables."""
     print(f"Start-up: seconds of computing of whole processes, median of {RUNS}")
-    quick = [[f"`{code}`", f"{_median(code):.2f}"] for code in ("pass", "import bayes_feasible")]
+    quick = [[f"`{code}`", f"{median_of(code):.2f}"] for code in ("pass", "import bayes_feasible")]
     print(text_table(["process", "seconds"], quick), end="\n\n")
     print("First use, with nothing compiled, beside the same once that is done")
     print(text_table(["what", "first", "then", "ratio", "aim"], _first_uses()))
@@ -63,21 +63,22 @@ def _first_uses() -> list[list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         for name, code in scripts.items():
             cache = Path(folder, name)
-            first = _seconds(code, folder, cache)
+            first = seconds_of(code, folder, cache)
             if name.startswith("trial new"):
                 Path(folder, "new.trial").rename(Path(folder, "old.trial"))
-            then = _seconds(code, folder, cache)
+            then = seconds_of(code, folder, cache)
             aim = f"{AIMS[name]:.0f}" if name in AIMS else ""
             rows.append([name, f"{first:.2f}", f"{then:.2f}", f"{first / then:.1f}", aim])
     return rows
 
 
-def _median(code: str) -> float:
+def median_of(code: str) -> float:
+    """Seconds of computing of a process that runs the code, the median of some."""
     with tempfile.TemporaryDirectory() as folder:
-        return statistics.median(_seconds(code, folder, Path(folder)) for _ in range(RUNS))
+        return statistics.median(seconds_of(code, folder, Path(folder)) for _ in range(RUNS))
 
 
-def _seconds(code: str, folder: str, cache: Path) -> float:
+def seconds_of(code: str, folder: str, cache: Path) -> float:
     """Processor time of a Python process that runs the code."""
     environment = os.environ | {
         "NUMBA_CACHE_DIR": str(cache / "numba"),

@@ -38,14 +38,18 @@ class Until:
     allowed : Safety, arms or None
     seed : seed
         Of the estimates of the probability of error.
+    start : int
+        Pulls before.
     """
 
-    def __init__(self, problem: Problem, stop: Stop | None, allowed: Any, seed: Any) -> None:
+    def __init__(
+        self, problem: Problem, stop: Stop | None, allowed: Any, seed: Any, start: int = 0
+    ) -> None:
         self.monitor = None if stop is None else Monitor(stop, problem)
         self.guard = read_safety(problem, allowed)
         self.rng = np.random.default_rng(seed)
         self.ending: Ending | None = None
-        self._next_look = 1
+        self._next_look = start + 1
 
     def advance(self, rule: Any, environment: Environment, rounds: int) -> None:
         """So many more pulls, or fewer."""

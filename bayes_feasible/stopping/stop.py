@@ -74,7 +74,8 @@ class Decision:
         >>> bf.Stop(pulls=10).check(posterior).to_dict()["findings"]
         ['0 of 10 pulls.']
         """
-        return asdict(self) | {"stop": bool(self), "findings": list(self.findings)}
+        fields = asdict(self) | {"stop": bool(self), "findings": list(self.findings)}
+        return {name: None if value != value else value for name, value in fields.items()}
 
 
 @dataclass(frozen=True)

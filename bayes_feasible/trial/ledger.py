@@ -11,6 +11,7 @@ import numpy as np
 from bayes_feasible._check import LARGEST_COUNT, LARGEST_OUTCOME, Array
 from bayes_feasible.history import History
 from bayes_feasible.problem import Problem
+from bayes_feasible.safety import Batch
 from bayes_feasible.sums import PLURAL, Rows, read_rows, stack_rows
 from bayes_feasible.trial.journal import Event
 
@@ -139,7 +140,9 @@ class Ledger:
             return False
         if not all(type(arm) is int and 0 <= arm < self._arms for arm in arms):
             return False
-        return kind == "ask" or (
+        if kind == "ask":
+            return _is_batch(event, self._arms)
+        return (
             _numbers(event.get("rewards"), len(arms))
             and _table(event.get("costs"), len(arms), self._constraints)
             and ("counts" not in event or _counts(event["counts"], len(arms)))
@@ -180,6 +183,41 @@ def tell_event(rows: Rows) -> Event:
         if not np.isnan(rows.sds).all():
             event["sds"] = [_nulls(row) for row in rows.sds]
     return event
+
+
+def ask_fields(batch: Batch) -> Event:
+    """How a batch was made, where that is not simply what the rule chose."""
+    fields: Event = {}
+    if batch.allowed is not None:
+        fields["allowed"] = batch.allowed
+    if batch.first:
+        fields["completed"] = len(batch.first)
+    if batch.cohort > 1:
+        fields["cohort"] = batch.cohort
+    return fields | ({"shares": True} if batch.shares else {})
+
+
+def ask_batch(event: Event) -> Batch:
+    """How the batch of an ask was made."""
+    first = tuple(event["arms"][: event.get("completed", 0)])
+    return Batch(
+        len(event["arms"]), event.get("allowed"), first, event.get("cohort", 1), "shares" in event
+    )
+
+
+def _is_batch(event: Event, arms: int) -> bool:
+    """Whether what an ask says of its batch makes sense."""
+    allowed = event.get("allowed", [0])
+    return (
+        isinstance(allowed, list)
+        and len(allowed) > 0
+        and all(type(arm) is int and 0 <= arm < arms for arm in allowed)
+        and type(event.get("completed", 0)) is int
+        and 0 <= event.get("completed", 0) <= len(event["arms"])
+        and type(event.get("cohort", 1)) is int
+        and 1 <= event.get("cohort", 1) <= LARGEST_COUNT
+        and event.get("shares", True) is True
+    )
 
 
 def tell_fields(event: Event) -> tuple[Any, ...]:

@@ -15,6 +15,9 @@ from bayes_feasible.files.documents import build, from_document
 from bayes_feasible.history import History
 from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
+from bayes_feasible.problem import Problem
+from bayes_feasible.safety import Guard, Safety
+from bayes_feasible.stopping.stop import Monitor, Stop
 from bayes_feasible.trial.journal import WAIT, Event, Journal, warn
 from bayes_feasible.trial.ledger import Ledger
 from bayes_feasible.trial.replay import Replay
@@ -196,6 +199,9 @@ class Record:
             self.recommendation: str = first["recommendation"]
             check_recommendation(self.recommendation)
             self.version: str | None = first.get("bayes_feasible")
+            self.stop = Stop(**first["stop"]) if "stop" in first else None
+            self.safety = Safety(**first["safety"]) if "safety" in first else None
+            check_clauses(self.problem, self.stop, self.safety)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(f"line 1 is not the beginning of a trial ({error})") from error
         if self.version not in (None, bayes_feasible.__version__):
@@ -212,6 +218,15 @@ class Record:
         for arm, asked in self._ledger.pending.items():
             counts[arm] = len(asked)
         return counts
+
+
+def check_clauses(problem: Problem, stop: Stop | None, safety: Safety | None) -> None:
+    """Refuse a stop or a safety that does not go with the problem."""
+    if stop is not None:
+        Monitor(stop, problem)
+    if safety is not None:
+        _check.kind("safety", safety, Safety)
+        Guard(safety, problem)
 
 
 def check_recommendation(method: Any) -> None:

@@ -27,7 +27,7 @@ from bayes_feasible.rules.saving import (
     rule_from_document,
 )
 from bayes_feasible.trial.journal import Event, warn
-from bayes_feasible.trial.ledger import Ledger, tell_fields
+from bayes_feasible.trial.ledger import Ledger, ask_batch, tell_fields
 
 WORTH_KEEPING = 2000  # events: a second or less of replay
 
@@ -69,7 +69,7 @@ class Replay:
             self.rule = self._from_file(events, ledger) or self._remake()
         new = ledger.standing[self.seen :]
         steps = [
-            len(event["arms"]) if event["event"] == "ask" else tell_fields(event) for event in new
+            ask_batch(event) if event["event"] == "ask" else tell_fields(event) for event in new
         ]
         asks = [event for event in new if event["event"] == "ask"]
         for event, arms in zip(asks, self.rule.replay(steps), strict=True):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from bayes_feasible.problem import Problem
+    from bayes_feasible.simulation.forecast import Forecast
+    from bayes_feasible.stopping.stop import Decision
 
 SHOWN = 20  # rows of a table
 MISTAKES = 3  # that are named
@@ -50,6 +52,10 @@ class Status:
         About how many more pulls would halve the probability of error: in the shares of the
         pulls so far, and in the shares that would be optimal if the posterior means were the
         truth; see `pulls_to_halve`. None where that is not known.
+    stop : Decision or None
+        Whether the trial may end, where it has a stop.
+    forecast : Forecast or None
+        How many more pulls it will take until then, where that was asked for.
     """
 
     path: str
@@ -63,6 +69,8 @@ class Status:
     arms: "xr.Dataset"
     halving: float | None
     halving_at_best: float | None
+    stop: "Decision | None" = None
+    forecast: "Forecast | None" = None
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain numbers and texts, by name."""
@@ -77,6 +85,8 @@ class Status:
             **recommendation_fields(choice),
             "pulls_to_halve": self.halving,
             "pulls_to_halve_at_best": self.halving_at_best,
+            "stop": None if self.stop is None else self.stop.to_dict(),
+            "forecast": None if self.forecast is None else self.forecast.to_dict(),
             "mistakes": dict(
                 zip(self.mistakes.event.values.tolist(), self.mistakes.values.tolist(), strict=True)
             ),
@@ -140,7 +150,13 @@ class Status:
                 lines.append(f"  best if this is wrong: most likely {choice.runner_up_name}")
             if choice.log_none_feasible > -np.inf:
                 lines.append(f"  no candidate feasible at all: {_both(choice.log_none_feasible)}")
-        return [*lines, f"  to halve the probability of being wrong: {self._halving()}"]
+        lines.append(f"  to halve the probability of being wrong: {self._halving()}")
+        if self.stop is not None:
+            sure = f"Yes ({self.stop.reason}): {self.stop.name}." if self.stop else "Not yet."
+            lines += ["", f"Sure enough? {' '.join([sure, *self.stop.findings])}"]
+        if self.forecast is not None:
+            lines.append(f"  more pulls until it is: {self.forecast}")
+        return lines
 
     def _halving(self) -> str:
         if self.halving is None:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,16 +15,20 @@ from bayes_feasible.files.documents import to_document
 from bayes_feasible.instance import Instance
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.problem import Problem
+from bayes_feasible.safety import Batch, Guard, Safety
+from bayes_feasible.stopping.stop import Stop
 from bayes_feasible.sums import read_rows
 from bayes_feasible.trial.journal import WAIT, Event, Journal
-from bayes_feasible.trial.ledger import LONGEST_KEY, TOLD, is_key, tell_event
-from bayes_feasible.trial.record import KIND, Record, check_recommendation
+from bayes_feasible.trial.ledger import LONGEST_KEY, TOLD, ask_fields, is_key, tell_event
+from bayes_feasible.trial.record import KIND, Record, check_clauses, check_recommendation
 from bayes_feasible.trial.replay import make_rule
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from bayes_feasible.recommendation import Recommendation
+    from bayes_feasible.simulation.forecast import Forecast
+    from bayes_feasible.stopping.stop import Decision
     from bayes_feasible.trial.status import Status
 
 
@@ -49,6 +54,8 @@ class Trial(Record):
         Name of the sampling rule, with its `settings` (dict) and `seed`.
     recommendation : str
         How the candidate to recommend is chosen: "mean", "probable" or "draw"; see `Rule`.
+    stop : Stop or None
+    safety : Safety or None
     version : str or None
         The version of the package that began the trial; None for one that did not say.
 
@@ -79,6 +86,8 @@ class Trial(Record):
         seed: int = 0,
         *,
         recommendation: str = "mean",
+        stop: Stop | None = None,
+        safety: Safety | None = None,
         wait: float = WAIT,
         **settings: Any,
     ) -> "Trial":
@@ -98,6 +107,10 @@ class Trial(Record):
         recommendation : {"mean", "probable", "draw"}
             What to recommend: the best feasible candidate of the posterior means, the candidate
             most probably best, or the best feasible one of a posterior draw.
+        stop : Stop, optional
+            When it may end; `status` says so. Nothing is refused after that.
+        safety : Safety, optional
+            Which arms may be asked for.
         wait : float
             Seconds to wait while another process is writing.
         **settings
@@ -115,15 +128,32 @@ class Trial(Record):
             "seed": seed,
             "recommendation": recommendation,
         }
+        check_clauses(known, stop, safety)
+        header |= {} if stop is None else {"stop": stop.to_dict()}
+        header |= {} if safety is None else {"safety": safety.to_dict()}
         Journal.create(path, KIND, header, wait)
         return cls(path, wait=wait)
 
-    def ask(self, n: int | None = None, *, key: str | None = None) -> Any:
+    def ask(
+        self, n: int | None = None, *, allowed: Any = None, shares: bool = False,
+        key: str | None = None,
+    ) -> Any:  # fmt: skip
         """The arm to pull next; or an array of `n` arms to pull before the next `tell`.
 
         Every call asks for further pulls, also while earlier ones are pending: two people who
         ask at the same time pull two arms. With a `key` that was used before, nothing is asked:
-        the answer of that time comes again.
+        the answer of that time comes again. The trial's safety holds; `allowed`, a list of arms,
+        restricts it further. With `shares` the batch is divided among arms as the rule would
+        divide the next pulls (at most 1000 of them), rounded to whole pulls.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     problem = Problem({"a": [1, 0], "b": [0, 1], "c": [1, 1]})
+        ...     trial = Trial.new(folder + "/ab.trial", problem, safety=Safety(allowed=["a", "b"]))
+        ...     np.bincount(trial.ask(5000, shares=True)).tolist(), trial.ask(3, allowed=["b"])
+        ([1665, 3335], array([1, 1, 1]))
         """
         _check_key(key)
         number = 1 if n is None else _check.count("n", n, most=_check.LARGEST_COUNT)
@@ -134,12 +164,17 @@ class Trial(Record):
                 self._replay.catch_up(self._journal.events, self._ledger)  # others may write now
                 with self._writing() as append:
                     if self._replay.rule is not None:
-                        arms = self._ask(number, append, key)
+                        arms = self._ask(number, append, key, allowed, shares)
             self._replay.keep(self._journal.events)
         return int(arms[0]) if n is None else arms
 
     def _ask(
-        self, number: int, append: Callable[[Event], Event], key: str | None
+        self,
+        number: int,
+        append: Callable[[Event], Event],
+        key: str | None,
+        allowed: Any,
+        shares: bool,
     ) -> NDArray[np.int64]:
         before = self._repeated(key, {"event": "ask"})
         if before is not None:
@@ -148,13 +183,86 @@ class Trial(Record):
             return np.array(before["arms"], dtype=np.int64)
         rule = self._replay.catch_up(self._journal.events, self._ledger)
         try:
-            arms: NDArray[np.int64] = rule.ask(number)
-            append({"event": "ask", "arms": arms.tolist(), **_keyed(key)})
+            batch = self._batch(number, allowed, shares)
+            arms = rule._make(batch)
+            append({"event": "ask", "arms": arms.tolist(), **ask_fields(batch), **_keyed(key)})
         except BaseException:
             self._replay.forget()  # it may be ahead of the journal
             raise
         self._replay.seen += 1
         return arms
+
+    def _batch(self, number: int, allowed: Any, shares: bool) -> Batch:
+        """How to make a batch of so many pulls."""
+        if self.safety is None and allowed is None:
+            return Batch(number, shares=shares)
+        safety = self.safety or Safety()
+        if allowed is not None:
+            also = _check.arms(self.problem, allowed, name="allowed")
+            if safety.allowed is not None:
+                own = _check.arms(self.problem, safety.allowed, name="allowed")
+                also = np.intersect1d(also, own)
+            if not also.size:
+                raise ValueError("allowed: expected an arm that the trial allows, got none")
+            safety = replace(safety, allowed=also.tolist())
+        guard = Guard(safety, self.problem)
+        return guard.plan(self._history().posterior(), self._pending(), number, shares=shares)
+
+    def done(self) -> "Decision":
+        """Whether the trial's stop says that it may end, and why.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     problem, stop = Problem({"a": [1, 0], "b": [0, 1]}), Stop(error=0.05, pulls=60)
+        ...     trial = Trial.new(folder + "/ab.trial", problem, stop=stop)
+        ...     _ = trial.tell(["a", "b"], [14.0, 6.0], count=10)
+        ...     print(trial.done())
+        Stop (error), answer: a. P(error) = 0.044, at most 0.05. 20 of 60 pulls.
+        """
+        with self.still():
+            posterior = self._history().posterior()
+            return self._decide(posterior, self._recommend(posterior))
+
+    def _decide(self, posterior: Posterior, choice: "Recommendation") -> "Decision":
+        if self.stop is None:
+            raise ValueError(f"{self.path}: this trial was begun without a stop")
+        return self.stop.check(posterior, choice.candidate, len(self._journal.events))
+
+    def forecast(self, *, draws: int = 100, probability: float = 0.8) -> "Forecast":
+        """How many more pulls until the answer is sure enough for the trial's stop.
+
+        The trial is carried on, with its rule, from draws of the posterior. Pulls that are pending
+        count as not made.
+
+        Parameters
+        ----------
+        draws : int
+            Trials carried on.
+        probability : float
+            Of the interval.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     problem, stop = Problem({"a": [1, 0], "b": [0, 1]}), Stop(error=0.05)
+        ...     trial = Trial.new(folder + "/ab.trial", problem, stop=stop)
+        ...     _ = trial.tell(["a", "b"], [14.0, 6.0], count=10)
+        ...     print(trial.forecast())
+        none: it is sure enough now
+        """
+        from bayes_feasible.simulation.forecast import forecast
+
+        with self.still():
+            if self.stop is None:
+                raise ValueError(f"{self.path}: this trial was begun without a stop")
+            rule = self._replay.catch_up(self._journal.events, self._ledger)
+            return forecast(
+                rule, self.stop, allowed=self.safety, draws=draws, probability=probability,
+                seed=[self.seed, len(self._journal.events)],
+            )  # fmt: skip
 
     def tell(
         self, arm: Any, reward: Any, cost: Any = None, count: Any = 1, *, sd: Any = None,
@@ -244,8 +352,11 @@ class Trial(Record):
             self._refresh()
             return self._recommend(self._history().posterior())
 
-    def status(self) -> "Status":
+    def status(self, *, forecast: bool = False) -> "Status":
         """All there is to know now; print it, or take its parts.
+
+        With `forecast`, also how many more pulls it will take until the answer is sure enough for
+        the trial's stop, which takes a while.
 
         Examples
         --------
@@ -265,9 +376,12 @@ class Trial(Record):
             posterior = self._history().posterior()
             choice = self._recommend(posterior)
             about = {"path": self.path, "rule": self.rule, "head": self.head}
-            return status(
+            found = status(
                 posterior, choice, self._pending(), events=len(self._journal.events), **about
             )
+            if self.stop is not None:
+                found = replace(found, stop=self._decide(posterior, choice))
+            return replace(found, forecast=self.forecast()) if forecast else found
 
     def probability_best(self) -> "xr.Dataset":
         """For every candidate, the probability that it is the best feasible one.

@@ -1,5 +1,6 @@
 """The code and the files in README.md and docs/ work as they stand."""
 
+import doctest
 import re
 import shlex
 import tomllib
@@ -24,6 +25,7 @@ BLOCKS = [
 ]
 PYTHON = [(page.name, text) for page, language, text in BLOCKS if language == "python"]
 FILES = [(kind, text) for _, kind, text in BLOCKS if kind in ("toml", "json", "csv")]
+HOME = "own_problem.md"  # where the problem stands that the pages share
 SHELL = [(page.name, text) for page, language, text in BLOCKS if language == "sh"]
 
 
@@ -38,16 +40,26 @@ def test_python_runs_and_prints_what_it_says(page, code, capsys, monkeypatch, tm
     assert capsys.readouterr().out.splitlines() == expected
 
 
+def test_short_answers_are_right(monkeypatch, tmp_path):
+    """Thirty questions at least, each with its lines; they continue each other."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "how_do_i.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"^\.\.\. ", text, flags=re.MULTILINE)) >= 30
+    blocks = re.findall(r"^```pycon\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, "how_do_i", "how_do_i", 0)
+    assert doctest.DocTestRunner().run(test).failed == 0
+
+
 def drug(folder):
-    """The problem of the README, put into the folder as the pages say."""
-    text = next(text for page, kind, text in BLOCKS if page.name == "README.md" and kind == "toml")
+    """The problem that the pages share, put into the folder."""
+    text = next(text for page, kind, text in BLOCKS if (page.name, kind) == (HOME, "toml"))
     (folder / "drug.toml").write_text(text, encoding="utf-8")
     return bf.load(folder / "drug.toml").problem
 
 
-def test_the_two_files_of_the_readme_are_the_same(tmp_path):
+def test_the_two_files_of_the_drug_are_the_same(tmp_path):
     drug(tmp_path)
-    table = next(text for page, kind, text in BLOCKS if page.name == "README.md" and kind == "csv")
+    table = next(text for page, kind, text in BLOCKS if (page.name, kind) == (HOME, "csv"))
     (tmp_path / "drug.csv").write_text(table, encoding="utf-8")
     one, other = (bf.load(tmp_path / f"drug.{kind}") for kind in ("toml", "csv"))
     assert one.theta_cost.tolist() == other.theta_cost.tolist()

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayes_feasible.commands import _source as source
+from bayes_feasible.commands.trial._clauses import add_clauses, safety_of, stop_of
 
 if TYPE_CHECKING:
     from bayes_feasible.instance import Instance
     from bayes_feasible.problem import Problem
 
+TAKEN = ("cls", "path", "problem", "rule", "seed", "recommendation", "stop", "safety", "wait")
 SHOWN = 20  # candidates of which the priors are told
 
 HELP = "start a trial"
@@ -52,6 +54,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="what to recommend: the best of the posterior means (mean, the default), the "
         "candidate most probably best (probable), or the best of one draw (draw)",
     )
+    add_clauses(parser)
 
 
 def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
@@ -64,6 +67,8 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
         options.rule,
         options.seed,
         recommendation=options.recommendation,
+        stop=stop_of(options),
+        safety=safety_of(options),
         wait=options.wait,
         **_settings(options.set),
     )
@@ -73,10 +78,16 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
         "settings": trial.settings,
         "seed": trial.seed,
         "recommendation": trial.recommendation,
+        "stop": None if trial.stop is None else trial.stop.to_dict(),
+        "safety": None if trial.safety is None else trial.safety.to_dict(),
         "arms": [trial.arm_name(i) for i in range(len(trial.problem.arms))],
         "constraints": [str(name) for name in trial.problem.coords["constraint"].tolist()],
     }
     text = f"{trial.path}: {trial.problem!r}\n  rule {trial.rule}, seed {trial.seed}"
+    for name, clause in (("stop", trial.stop), ("safety", trial.safety)):
+        if clause is not None:
+            said = ", ".join(f"{key} {value}" for key, value in clause.to_dict().items())
+            text += f"\n  {name}: {said}"
     if trial.problem.textbook:
         return fields, text
     return fields, f"{text}\n\n{_beliefs(trial.problem)}"
@@ -118,7 +129,7 @@ def _settings(pairs: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"--set: expected KEY=VALUE, got {pair!r}")
         if key in settings:
             raise ValueError(f"--set: {key} is given twice")
-        if key in ("cls", "path", "problem", "rule", "seed", "recommendation", "wait"):
+        if key in TAKEN:
             raise ValueError(f"--set: {key} is not an option of a rule")
         try:
             settings[key] = json.loads(text)

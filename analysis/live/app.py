@@ -137,6 +137,7 @@ class Live:
             "last": last and {"n": last, "what": describe_event(problem, view.events[last - 1])},
             "head": view.status.head,
             "kinds": list(KINDS),
+            "cohort": view.cohort,
         }
 
     @staticmethod

@@ -14,16 +14,18 @@ from bayes_feasible._at_once import interpreted
 from bayes_feasible._check import Array
 from bayes_feasible.analysis.planning.scenarios import Scenario, Truth
 from bayes_feasible.files.documents import to_document
+from bayes_feasible.outcomes import Bernoulli, Poisson
 from bayes_feasible.problem import Problem
 from bayes_feasible.rules import RULES
 from bayes_feasible.rules.base import Rule
-from bayes_feasible.safety import Refused, Safety
+from bayes_feasible.safety import Guard, Refused, Safety
 from bayes_feasible.simulation import streams
 from bayes_feasible.simulation.world import draw_outcomes
 from bayes_feasible.stopping.stop import Monitor, Stop
 from bayes_feasible.trial.replay import make_rule
 
 LARGEST = 10**6  # pulls
+SUMMED = 50  # pulls in a batch from which on they are told as sums
 BUDGET, UNSAFE = "budget", "unsafe"  # why a trial ends, beside the reasons of a stop
 
 
@@ -52,6 +54,9 @@ class TrialDesign:
         When it may end before its budget is spent; asked after every batch.
     batch : int, optional
         Pulls that are asked for before anything is told; by default a cohort of the safety.
+    shares : bool
+        Whether a batch is divided among the arms in the shares that the rule would give the next
+        pulls, rounded to whole pulls, as `Trial.ask` does with `shares`.
     recommendation : {"mean", "probable", "draw"}
     """
 
@@ -62,6 +67,7 @@ class TrialDesign:
     stop: Stop | None = None
     batch: int | None = None
     recommendation: str = "mean"
+    shares: bool = False
 
     def __post_init__(self) -> None:
         _check.kind("problem", self.problem, Problem)
@@ -96,8 +102,13 @@ class TrialDesign:
 
     def ask(self, rule: Rule, pulls: int) -> NDArray[np.int64]:
         """The next batch; raises `Refused` if no arm may be asked for."""
-        arms: NDArray[np.int64] = rule.ask(pulls, allowed=self.safety)
-        return arms
+        arms: NDArray[np.int64]
+        if not self.shares:
+            arms = rule.ask(pulls, allowed=self.safety)
+            return arms
+        guard = Guard(self.safety or Safety(), self.problem)
+        nothing = np.zeros(len(self.problem.arms), dtype=np.int64)
+        return rule._make(guard.plan(rule.posterior, nothing, pulls, shares=True))
 
     def to_dict(self) -> dict[str, Any]:
         """What its numbers depend on."""
@@ -107,6 +118,7 @@ class TrialDesign:
             "safety": self.safety and self.safety.to_dict(),
             "stop": self.stop and self.stop.to_dict(),
             "batch": self.pulls_at_once,
+            "shares": self.shares,
             "recommendation": self.recommendation,
         }
 
@@ -149,12 +161,15 @@ def _run(
             except Refused:
                 ended = UNSAFE
                 break
-            values = np.empty((asked.size, outcomes))
-            for row, arm in zip(values, asked, strict=True):
-                row[0] = draw(world, reward_rng, cost_rng, int(arm), row[1:])
-            rule.tell(asked, values[:, 0], values[:, 1:])
+            if asked.size >= SUMMED:
+                totals += _tell_sums(rule, truth, asked, (reward_rng, cost_rng))
+            else:
+                values = np.empty((asked.size, outcomes))
+                for row, arm in zip(values, asked, strict=True):
+                    row[0] = draw(world, reward_rng, cost_rng, int(arm), row[1:])
+                rule.tell(asked, values[:, 0], values[:, 1:])
+                totals += values.sum(axis=0)
             np.add.at(counts, asked, 1)
-            totals += values.sum(axis=0)
             if monitor is not None:
                 choice = rule._choice()
                 decision = monitor.ended(rule.posterior, None if choice < 0 else choice, stop_rng)
@@ -166,3 +181,29 @@ def _run(
         course.pulls[i], course.totals[i] = counts, totals
         course.ended[i] = ended or BUDGET
     return course
+
+
+def _tell_sums(
+    rule: Rule, truth: Truth, asked: NDArray[np.int64], rngs: Sequence[np.random.Generator]
+) -> Array:
+    """Tell a large batch as a row for each arm: sums, or means with standard deviations."""
+    arms, counts = np.unique(asked, return_counts=True)
+    values, sds = np.empty((2, arms.size, truth.means.shape[1]))
+    totals = np.empty_like(values)
+    for b, outcome in enumerate(rule.problem.outcomes):
+        rng, means, noise = rngs[min(b, 1)], truth.means[arms, b], truth.noise[b]
+        sds[:, b] = np.nan
+        if isinstance(outcome, Bernoulli):
+            totals[:, b] = rng.binomial(counts, means)
+        elif isinstance(outcome, Poisson):
+            totals[:, b] = rng.poisson(counts * means)
+        else:
+            totals[:, b] = rng.normal(counts * means, noise * np.sqrt(counts))
+            squares = noise**2 * rng.chisquare(np.maximum(counts - 1, 1))
+            sds[:, b] = np.where(counts > 1, np.sqrt(squares / np.maximum(counts - 1, 1)), 0.0)
+        values[:, b] = np.where(np.isnan(sds[:, b]), totals[:, b], totals[:, b] / counts)
+    alone = counts == 1  # a single pull has no standard deviation
+    sds[alone] = np.nan
+    values[alone] = totals[alone]
+    rule.tell(arms, values[:, 0], values[:, 1:], counts, sd=sds)
+    return totals.sum(axis=0)

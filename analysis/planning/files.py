@@ -41,8 +41,10 @@ from bayes_feasible.problem import Problem
 from bayes_feasible.safety import Safety
 from bayes_feasible.stopping.stop import Stop
 
-KEYS = ("problem", "rule", "batch", "recommendation", "safety", "stop", "scenarios", "budgets",
-        "replicates", "seed")  # fmt: skip
+KEYS = (
+    "problem", "rule", "batch", "shares", "recommendation", "safety", "stop", "scenarios",
+    "budgets", "replicates", "seed",
+)  # fmt: skip
 
 
 class DesignFile(NamedTuple):
@@ -119,6 +121,7 @@ def parse(document: Mapping[str, Any], folder: Path) -> DesignFile:
         _made(Stop, document, "stop"),
         document.get("batch"),
         document.get("recommendation", "mean"),
+        document.get("shares", False),
     )
     scenarios = document["scenarios"]
     if isinstance(scenarios, str):

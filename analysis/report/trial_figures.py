@@ -145,6 +145,9 @@ def _course(view: View) -> dict[str, str]:
     axes.plot(pulls, np.exp(np.maximum(logs, LEAST)), color=CHOSEN, marker="o", markersize=4)
     axes.set_yscale("log")
     axes.set_ylim(top=1.0)
+    target = view.header.get("stop", {}).get("error")
+    if target is not None:
+        axes.axhline(target, color=FORBIDDEN, **LIMIT)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.set_xlabel("pulls")
     axes.set_ylabel("P(error)")
@@ -162,7 +165,8 @@ def _course(view: View) -> dict[str, str]:
     return picture(
         _svg(axes),
         f"Probability that what was recommended is wrong, after so many pulls: {each}.",
-        "Probability that what would have been recommended is wrong, after so many pulls.",
+        "Probability that what would have been recommended is wrong, after so many pulls"
+        + ("." if target is None else f"; the trial may stop at {target:g}."),
     )
 
 

@@ -21,12 +21,14 @@ from bayes_feasible.trial.trial import Trial
 SHOWN = 200  # rows of a table
 MISTAKES = 5  # that are named
 LAST = 50  # events that are listed
+SURE = math.log(0.05)  # log P(error), where the trial has no stop of its own
 LARGEST = 2**21  # bytes of a table of pulls that is put into the page
 
 
 def write(
-    trial: Trial | str | os.PathLike[str], path: str | os.PathLike[str] | None = None
-) -> Path:
+    trial: Trial | str | os.PathLike[str], path: str | os.PathLike[str] | None = None, *,
+    forecast: bool = False,
+) -> Path:  # fmt: skip
     """Write the page of a trial.
 
     Parameters
@@ -35,6 +37,8 @@ def write(
         Of its file.
     path : path, optional
         Where to write it; by default beside the trial, as `NAME.html`.
+    forecast : bool
+        Whether to say how many more pulls it will take until the trial's stop ends it.
 
     Returns
     -------
@@ -58,7 +62,7 @@ def write(
     target = source.with_suffix(".html") if path is None else checked_path("path", path)
     if target.exists() and target.samefile(source):
         raise ValueError(f"path: refusing to overwrite the input file {target}")
-    write_bytes(target, render(look(trial)).encode())
+    write_bytes(target, render(look(trial, forecast=forecast)).encode())
     return target
 
 
@@ -89,7 +93,8 @@ def _answer(view: View) -> dict[str, str]:
     """The recommendation, and how sure it is, in words."""
     choice = view.status.recommendation
     wrong = format_probability(choice.log_error)
-    tone = "good" if choice.log_error <= math.log(0.05) else "open"
+    stop = view.status.stop
+    tone = "good" if (choice.log_error <= SURE if stop is None else stop) else "open"
     if choice.candidate is None:
         reason = f"No candidate looks feasible. Most likely wrong because {choice.reason}."
     elif choice.log_error == -math.inf:
@@ -109,11 +114,20 @@ def _next_steps(view: View) -> list[str]:
         )
         if count
     ]
+    if status.stop:
+        steps.append(f"Stop here ({status.stop.reason}): {status.stop.name}. {_findings(view)}")
+    elif status.stop is not None:
+        steps.append(f"Not sure enough yet. {_findings(view)}")
+    if status.forecast is not None:
+        steps.append(f"More pulls until it is: {status.forecast}.")
     if waiting:
         number = int(status.arms.pending.sum())
         steps.append(f"Tell what {plural(number, 'pending pull')} showed: {', '.join(waiting)}.")
-    else:
-        steps.append("Nothing is pending. Ask which arm to pull next, or stop here.")
+    elif not status.stop:
+        steps.append("Nothing is pending. Ask which arm to pull next.")
+    if len(view.refused) == status.arms.sizes["arm"]:
+        steps.append("No arm may be asked for now.")
+    steps += [f"{arm} may not be asked for now: {why}." for arm, why in view.refused.items()]
     if status.halving is None:
         steps.append("There is no result yet; all that is known comes from the prior.")
     elif status.halving == math.inf:
@@ -126,6 +140,10 @@ def _next_steps(view: View) -> list[str]:
             f"current allocation{better}."
         )
     return steps
+
+
+def _findings(view: View) -> str:
+    return " ".join(view.status.stop.findings) if view.status.stop is not None else ""
 
 
 def _find_warnings(view: View) -> list[str]:
@@ -225,9 +243,15 @@ def _download(view: View) -> str | None:
 def _tabulate_provenance(view: View) -> Table:
     header, status = view.header, view.status
     settings = ", ".join(f"{key} = {value}" for key, value in header["settings"].items())
+    clauses = [
+        [name, ", ".join(f"{key} {_said(value)}" for key, value in header[name].items())]
+        for name in ("stop", "safety")
+        if name in header
+    ]
     rows = [
         ["rule", f"{status.rule}{f' ({settings})' if settings else ''}, seed {header['seed']}"],
         ["recommendation", header["recommendation"]],
+        *clauses,
         ["begun", f"{header['time']} with bayes_feasible {header.get('bayes_feasible', '?')}"],
         ["last event", view.events[-1]["time"]],
         ["events", f"{status.events:,}"],
@@ -235,6 +259,10 @@ def _tabulate_provenance(view: View) -> Table:
         ["this page", f"bayes_feasible {view.version}"],
     ]
     return Table("Where this comes from", ["what", "value"], rows, prose=(1,))
+
+
+def _said(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _more(names: Any, rows: list[list[str]]) -> str:

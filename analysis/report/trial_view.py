@@ -56,6 +56,8 @@ class View(NamedTuple):
     history: History
     events: list[dict[str, Any]]
     undone: dict[int, int]
+    refused: dict[str, str]  # arms that may not be asked for now, and why
+    cohort: int
 
     @property
     def header(self) -> dict[str, Any]:
@@ -68,8 +70,8 @@ class View(NamedTuple):
         return bayes_feasible.__version__
 
 
-def look(trial: Trial) -> View:
-    """Look at a trial.
+def look(trial: Trial, *, forecast: bool = False) -> View:
+    """Look at a trial; with `forecast` also at how long it will take, which takes a while.
 
     Examples
     --------
@@ -93,7 +95,7 @@ def look(trial: Trial) -> View:
             best, none = found.best.values, float(found.none)
             k_hat = float(found.attrs["k_hat"])
         return View(
-            status=trial.status(),
+            status=trial.status(forecast=forecast),
             outcomes=_intervals(posterior),
             best=best,
             none=none,
@@ -103,7 +105,15 @@ def look(trial: Trial) -> View:
             history=history,
             events=events,
             undone={e["of"]: e["n"] for e in events if e["event"] == "undo"},
+            refused=_refused(trial, posterior),
+            cohort=1 if trial.safety is None else trial.safety.cohort,
         )
+
+
+def _refused(trial: Trial, posterior: Posterior) -> dict[str, str]:
+    if trial.safety is None:
+        return {}
+    return trial.safety.why_not(posterior, list(trial.waiting.values()))
 
 
 def _intervals(posterior: Posterior) -> list[Intervals]:

@@ -15,6 +15,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="where to write it (the trial's name, .html)"
     )
+    parser.add_argument(
+        "--forecast",
+        action="store_true",
+        help="say how many more pulls it will take until the trial's stop ends it",
+    )
 
 
 def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
@@ -23,5 +28,5 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
     trial = open_trial(options)
     from bayes_feasible.analysis.report import trial_page
 
-    path = trial_page.write(trial, options.out)
+    path = trial_page.write(trial, options.out, forecast=options.forecast)
     return {"trial": trial.path, "written": str(path)}, f"Written: {path}"

@@ -68,27 +68,67 @@ def test_intervals_are_those_of_the_binomial_tails(k, n):
     assert high == 1 if k == n else float(at_most(mpmath.mpf(float(high)))) == pytest.approx(0.025)
 
 
-def test_a_uniform_design_is_wrong_as_often_as_theory_says():
+@pytest.mark.parametrize(("batch", "budgets"), [(2, (8, 16)), (64, (64, 128))])
+def test_a_uniform_design_is_wrong_as_often_as_theory_says(batch, budgets):
     """Two arms at random, Gaussian rewards: a normal tail. False alarm rate 1e-4 a budget."""
     problem = bf.Problem({"a": [1, 0], "b": [0, 1]}, reward_noise=1.0)
-    design = TrialDesign(problem, "FixedAllocation", {"allocation": [0.5, 0.5]}, batch=2)
+    design = TrialDesign(problem, "FixedAllocation", {"allocation": [0.5, 0.5]}, batch=batch)
     truth = {"close": {"reward": [0.0, 0.5]}}
-    found = plan(design, truth, [8, 16], replicates=400, workers=1, progress=False)
+    found = plan(design, truth, budgets, replicates=400, workers=1, progress=False)
     wrong = (~found.data.right.astype(bool)).sum("trial").sel(scenario="close")
-    for budget in (8, 16):
+    for budget in budgets:
         counts = found.data.pulls.sel(scenario="close", budget=budget)
         assert counts.sum("arm").values.tolist() == [budget] * 400
         each = [_normal_error(*pair) for pair in counts.values.tolist()]
         spread = 3.9 * math.sqrt(sum(p * (1 - p) for p in each))
         assert abs(wrong.sel(budget=budget).item() - sum(each)) < spread
     control = [_normal_error(*pair, gap=0.1) for pair in counts.values.tolist()]  # another truth
-    assert abs(wrong.sel(budget=16).item() - sum(control)) > spread
+    assert abs(wrong.sel(budget=budgets[-1]).item() - sum(control)) > spread
 
 
 def _normal_error(a, b, gap=0.5):
     """Shrunk means: a's is above b's."""
     sd = math.sqrt(a / (1 + a) ** 2 + b / (1 + b) ** 2)
     return 0.5 * math.erfc(b / (1 + b) * gap / sd / math.sqrt(2))
+
+
+def test_large_batches_are_told_as_sums_of_the_right_law():
+    """Means and variances over 3000 batches within 5 standard errors; the sd is that of n - 1."""
+    problem = bf.Problem(
+        np.eye(3), [0.5, 9.0], reward=bf.Bernoulli(), costs=[bf.Gaussian(), bf.Poisson()]
+    )
+    scenario = {"reward": [0.1, 0.5, 0.9], "cost_0": [1.0, 2.0, 3.0], "cost_1": [0.5, 4.0, 8.0]}
+    truth = read_scenarios(problem, {"one": scenario | {"noise": {"cost_0": 2.0}}})[0].truth
+    told = []
+
+    class Rule:
+        def tell(self, arms, rewards, costs, counts, *, sd):
+            told.append(np.column_stack([arms, counts, rewards, costs, sd]))
+
+    rule, rngs = Rule(), [np.random.default_rng(i) for i in (1, 2)]
+    rule.problem = problem
+    asked = np.repeat([0, 1, 2], [1, 20, 79])
+    totals = [designs._tell_sums(rule, truth, asked, rngs) for _ in range(3000)]
+    rows = np.array(told)
+    assert np.all(rows[:, :, :2] == [[0, 1], [1, 20], [2, 79]])
+    means, low = rows[:, 1:, 2:5].mean(axis=0), 5 / math.sqrt(3000)
+    spread = [[math.sqrt(20 * 0.25), 2 / math.sqrt(20), math.sqrt(80)],
+              [math.sqrt(79 * 0.09), 2 / math.sqrt(79), math.sqrt(79 * 8)]]  # fmt: skip
+    expected = [[10, 2.0, 80], [71.1, 3.0, 632]]
+    assert np.all(np.abs(means - expected) < low * np.array(spread))
+    assert np.allclose(rows[:, 1:, 2:5].std(axis=0), spread, rtol=0.07)
+    variance = rows[:, 1:, 6] ** 2
+    assert np.all(np.abs(variance.mean(axis=0) - 4) < low * 4 * np.sqrt(2 / np.array([19, 78])))
+    assert np.isnan(rows[:, 0, 5:]).all()
+    assert np.mean(totals, axis=0)[0] == pytest.approx(0.1 + 81.1, abs=0.5)
+
+
+def test_a_batch_in_shares():
+    design = TrialDesign(bf.Problem([[1, 0], [0, 1]]), "Uniform", batch=3000, shares=True)
+    truth = {"one": {"reward": [0.0, 1.0]}}
+    found = plan(design, truth, [3000, 6000], replicates=2, workers=1, progress=False)
+    assert found.data.pulls.sum("arm").sel(budget=6000).values.tolist() == [[6000, 6000]]
+    assert 0.4 < found.data.pulls.min() / 3000 < 0.5
 
 
 def test_what_a_trial_counts():

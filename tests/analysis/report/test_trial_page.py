@@ -178,3 +178,21 @@ def test_the_command_writes_it(trial, text, tmp_path, capsys):
     assert out.read_text(encoding="utf-8") == text
     assert cli.main(["trial", "report", trial.path, "--out", str(tmp_path / "page.trial")]) == 2
     assert cli.main(["trial", "report", str(tmp_path / "no.trial")]) == 2
+
+
+def test_when_to_stop_and_what_may_not_be_asked_for(tmp_path):
+    safety = bf.Safety(order=[EVIL, BOLD, "20 mg"], before=2, cohort=2)
+    stop = bf.Stop(error=0.2, pulls=40)
+    trial = told(tmp_path / "a.trial", PROBLEM, [(0, 0.1, 0.1)], stop=stop, safety=safety)
+    page = Page(trial_page.render(trial_view.look(trial)))
+    assert "Not sure enough yet. P(error) = " in page.text
+    assert f"20 mg may not be asked for now: only after 2 pulls of {BOLD}" in page.text
+    assert "the trial may stop at 0.2" not in page.text  # there is no course of one pull
+    trial.tell([1, 2] * 9, [0.5, 0.9] * 9, [0.4, 0.8] * 9)
+    view = trial_view.look(trial, forecast=True)
+    page = Page(trial_page.render(view))
+    assert view.status.stop.reason == "error"
+    assert f"Stop here (error): {BOLD}. P(error) = " in page.text
+    assert "More pulls until it is: none" in page.text
+    assert "the trial may stop at 0.2" in page.text
+    assert "error 0.2, pulls 40" in page.text

@@ -26,6 +26,7 @@ _HOME = {
     "decide": "planning.decisions.decide",
     "distribution": "calibration.calibration.distribution",
     "draw_study": "report.figures.draw_study",
+    "figure_style": "report.style.STYLE",
     "geometry": "report.geometry.geometry",
     "judge_ranks": "calibration.calibration.judge",
     "log_error": "evidence.evidence.log_error",

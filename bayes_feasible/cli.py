@@ -22,12 +22,13 @@ from bayes_feasible.commands import (
     report,
     sample,
     study,
+    targets,
     trial,
 )  # fmt: skip
 from bayes_feasible.commands._parser import Parser
 
 # In the order of the help.
-COMMANDS = (study, arena, rate, plan, trial, check, sample, diagnose, report, doctor)
+COMMANDS = (study, arena, rate, plan, trial, check, sample, diagnose, targets, report, doctor)
 
 EXIT_CODES = """\
 exit codes:

@@ -14,13 +14,18 @@ project = "bayes_feasible"
 author = "the bayes_feasible developers"
 release = version = version_of("bayes_feasible")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc"]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 autodoc_typehints = "none"  # numpydoc shows the types in the sections of each docstring
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 exclude_patterns = ["_build"]
+
+# The gallery runs at each build; notebooks are stored with their output, and tests run them.
+nb_execution_mode = "auto"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600
 
 html_theme = "sphinx_book_theme"
 html_title = "bayes_feasible"

@@ -21,8 +21,19 @@ from bayes_feasible.rules.allocation import GOptimal, Oracle, Uniform
 from bayes_feasible.rules.base import Rule
 from bayes_feasible.rules.best_response import BestResponse
 from bayes_feasible.rules.blfaips import BLFAIPS
+from bayes_feasible.rules.descent import Descent
+from bayes_feasible.rules.fws import FWS
+from bayes_feasible.rules.gse import GSE
+from bayes_feasible.rules.lin_gap_e import LinGapE
+from bayes_feasible.rules.mdapt import MDAPT
+from bayes_feasible.rules.ocba import OCBA
+from bayes_feasible.rules.od_linbai import ODLinBAI
+from bayes_feasible.rules.plug_in import PlugIn
+from bayes_feasible.rules.sequential_halving import SequentialHalving
+from bayes_feasible.rules.successive_rejects import SuccessiveRejects
 from bayes_feasible.rules.thompson import LinearThompson
 from bayes_feasible.rules.top_two import TopTwo
+from bayes_feasible.rules.top_two_tci import TopTwoTCI
 
 # The rules, under the names of the figures and the table.
 PAPER_ETA, TRUE_POSTERIOR = "BLFAIPS", "BLFAIPS (η = 1)"
@@ -40,9 +51,25 @@ RULES: dict[str, Callable[..., Rule]] = {
     "Uniform": Uniform,
     "G-optimal": GOptimal,
     "BestResponse": BestResponse,
+    "Descent": Descent,
 }
 
 TIMES = (10, 20, 50, *range(100, 2001, 100))
+
+# What the field compares with, and the paper does not.
+BASELINES: dict[str, Callable[..., Rule]] = {
+    "PlugIn": PlugIn,
+    "Top-Two (information)": partial(TopTwo, select="information"),
+    "Top-Two TCI": TopTwoTCI,
+    "FWS": FWS,
+    "LinGapE": LinGapE,
+    "OCBA-CO": partial(OCBA, every=20),
+    "MD-APT": MDAPT,
+    "Successive Rejects": partial(SuccessiveRejects, horizon=TIMES[-1]),
+    "Sequential Halving": partial(SequentialHalving, horizon=TIMES[-1]),
+    "OD-LinBAI": partial(ODLinBAI, horizon=TIMES[-1]),
+    "GSE": partial(GSE, horizon=TIMES[-1]),
+}
 
 CLEAR = 3.0  # standard errors from which on a difference counts: false alarm 0.0027 each
 SMALL = 0.02  # an advantage in accuracy below which nobody would call a rule better

@@ -140,6 +140,7 @@ def judge(
     alternative: Alternative,
     *,
     seed: int = 0,
+    yardstick: Yardstick | None = None,
 ) -> xr.Dataset:
     """Figures and a verdict for each sampler's draws.
 
@@ -152,6 +153,8 @@ def judge(
         What the draws should follow.
     seed : int
         Of the exact draws they are compared with.
+    yardstick : Yardstick, optional
+        Made before, for the same posterior, set and seed.
 
     Returns
     -------
@@ -181,7 +184,8 @@ def judge(
     >>> judge(trees, posterior, wrong).verdict.item()
     'condemned'
     """
-    yardstick = Yardstick.of(posterior, alternative, seed)
+    if yardstick is None:
+        yardstick = Yardstick.of(posterior, alternative, seed)
     rows = []
     for tree in trees.values():
         if "error" in tree.attrs:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayes_feasible._check import Array
+from bayes_feasible._plainly import plainly
 from bayes_feasible.alternative.certificate import draws_needed, error_bound
 from bayes_feasible.alternative.draws import spread_over_events
 from bayes_feasible.alternative.events import Events
@@ -33,6 +34,7 @@ class Drawn(NamedTuple):
     efficiency: float = 1.0
 
 
+@plainly
 def event_tails(events: Events, blocks: Sequence[Block]) -> tuple[Array, Array, float]:
     """Log-probabilities of all events, their standard errors, and the worst k-hat."""
     log_p, square, k_hat = np.zeros(len(events)), np.zeros(len(events)), -np.inf
@@ -48,6 +50,7 @@ def event_tails(events: Events, blocks: Sequence[Block]) -> tuple[Array, Array, 
     return log_p, np.sqrt(square), k_hat
 
 
+@plainly
 def measure(
     events: Events, blocks: Sequence[Block], rng: np.random.Generator, draws: int,
     rtol: float | None = None,
@@ -91,6 +94,7 @@ def measure(
     return found(value, float(np.hypot(error, np.sqrt(within) / mean)), k_hat, efficiency)
 
 
+@plainly
 def draw(
     events: Events, blocks: Sequence[Block], rng: np.random.Generator, size: int
 ) -> Drawn | None:
@@ -106,9 +110,12 @@ def draw(
     chance = np.exp(every[likely] - every[likely].max())
     exact = all(block.exact for block in blocks)
     wanted = size if exact else max(POOL * size, LEAST_POOL)
-    theta, own, log_weight, found = [], [], [], 0
+    theta, own, log_weight, found, tried = [], [], [], 0, 0
     while found < wanted:
-        proposed = np.sort(rng.choice(likely.size, size=2 * wanted, p=chance / chance.sum()))
+        # As many as will do, by the share that was kept so far.
+        number = int(1.05 * (wanted - found) * (tried + 2) / (found + 1)) + 64 if tried else wanted
+        tried += number
+        proposed = np.sort(rng.choice(likely.size, size=number, p=chance / chance.sum()))
         drawn, weight = _draw_given(some, blocks, rng, proposed)
         chosen = rng.random(proposed.size) * _overlaps(some, drawn, proposed) < 1.0
         theta.append(drawn[chosen])
@@ -122,6 +129,7 @@ def draw(
     return resample(rng, parameters, labels, np.concatenate(log_weight)[order], size, k_hat)
 
 
+@plainly
 def draw_all(blocks: Sequence[Block], rng: np.random.Generator, size: int) -> Drawn:
     """Draws from the posterior itself."""
     exact = all(block.exact for block in blocks)

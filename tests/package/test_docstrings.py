@@ -56,6 +56,8 @@ DOORS = {
     "calibration.reliability": ("reliability", "rule_reliability", "reliability_table"),
     "report.report": ("write", "write_headline"),
     "report.trial_page": ("write",),
+    "samplers.board": ("board",),
+    "samplers.database": ("write_targets", "check_targets"),
     "samplers.own": ("check_sampler",),
     "samplers.sample": ("sample_alternative",),
     "samplers.scoreboard": ("scoreboard", "judge", "table"),

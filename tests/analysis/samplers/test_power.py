@@ -95,7 +95,7 @@ FAULTS = [
     (narrow, "a", r"scatter 0\.\d+ times|variance of coordinate \d is 0\.\d+ times"),
     (narrow, "b", r"scatter 0\.\d+ times|variance of coordinate \d is 0\.\d+ times"),
     (narrow, "c", r"scatter 0\.\d+ times|variance of coordinate \d+ is 0\.\d+ times"),
-    (underweighted, "b", r"1\d\.\d % of the draws lie in 'left better', 25\.\d % is right"),
+    (underweighted, "b", r"1\d(\.\d)? % of the draws lie in 'left better', 25\.\d % is right"),
     (outside, "a", r"^[23]\.\d+ % of the draws lie outside the alternative set"),
     (outside, "b", r"^[23]\.\d+ % of the draws lie outside the alternative set"),
     (sticky, "a", r"said to be independent correlate by 0\.\d+"),

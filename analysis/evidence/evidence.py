@@ -51,7 +51,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "global": (),
     "smc": ("sharpness", "threshold"),
     "component": ("tune",),
-    "frequency": ("tune", "target_accept"),
+    "frequency": ("tune", "target_accept", "divergent"),
 }
 LEAST_DRAWS = 1000  # fewer do not show the tail of the weights
 BIAS = 0.05  # nats: chains and particles may be off by so much beyond their standard error
@@ -99,8 +99,9 @@ def log_error(
         (1000). Refused after any divergence, with an R-hat above 1.01 or an error above half a nat.
     ``"frequency"``
         The share of NUTS draws of the unrestricted model that lie in the set, or of draws that you
-        have. Options: `tune` (1000), `target_accept` (0.8). It asks nothing of the model. Refused
-        where fewer than 50 effective draws do, and by the chains as above.
+        have. Options: `tune` (1000), `target_accept` (0.8), and `divergent`, the share of divergent
+        transitions that you accept (0). It asks nothing of the model. Refused where fewer than 50
+        effective draws do, and by the chains as above.
 
     The last three are refused as well where ``"local"`` contradicts them: chains and particles may
     miss a mode without a sign.
@@ -158,8 +159,8 @@ def log_error(
     if drawn:
         if method != "frequency":
             raise ValueError(f'method: draws can only be counted, by "frequency", got {method!r}')
-        check_options(method, options, ())
-        return sampled.count_draws(model, asked, alternative)
+        check_options(method, options, ("divergent",))
+        return sampled.count_draws(model, asked, alternative, **options)
     given, model = model, _prepare(model, asked, alternative, method)
     draws = _check.count("draws", draws, least=LEAST_DRAWS)
     check_options(method, options, METHODS[method])

@@ -217,7 +217,7 @@ def _by_expansion(
 ) -> Evidence:
     functions = density(model)
     if method == "local" and has_ridge(functions) and scales.scale_coordinates(functions) is None:
-        return _along(Ridge(functions), functions, alternative, draws, rng)
+        return _weigh_all(functions, alternative, method, draws, rng)[0]
     summits = global_modes(functions)
     scale_places = scales.scale_coordinates(functions)
     if (
@@ -235,27 +235,48 @@ def _by_expansion(
             found.value, found.standard_error, way, names, found.log_probabilities,
             {"efficiency": found.efficiency},
         )  # fmt: skip
+    return _weigh_all(functions, alternative, method, draws, rng, summits)[0]
+
+
+def draws_given(
+    model: pm.Model, alternative: Alternative, variables: Mapping[str, str] | None = None, *,
+    draws: int = 20_000, seed: Any = 0,
+) -> tuple[Evidence, Array, Array]:  # fmt: skip
+    """The ``"local"`` answer and the draws it rests on: (draw, block, feature), with weights.
+
+    What judges samplers where the posterior has no closed form. Refused as `log_error` refuses.
+    """
+    asked = read_variables(alternative.problem, variables)
+    alternative = asked.alternative(alternative)
+    prepared = _prepare(model, asked, alternative, "local")
+    assert prepared is not None
+    functions, rng = density(prepared), _check.generator("seed", seed)
+    evidence, part = _weigh_all(functions, alternative, "local", draws, rng)
+    return evidence, functions.blocks(part.points), part.weights
+
+
+def _weigh_all(
+    functions: Density, alternative: Alternative, method: str, draws: int,
+    rng: np.random.Generator, summits: list[Mode] | None = None,
+) -> tuple[Evidence, Weighted]:  # fmt: skip
+    """By weighted draws from Gaussians, along the scales that a model learns if need be."""
+    if method == "local" and has_ridge(functions):
+        ridge = Ridge(functions)
+        return _weighed(
+            functions, ridge.modes, ridge.within, alternative, "local, along the scales", draws, rng
+        )
+    found = global_modes(functions) if summits is None else summits
 
     def find(events: Events) -> list[list[Mode]]:
-        if method == "local":
-            return event_modes(functions, events, summits)
-        return [summits] * len(events)
+        return event_modes(functions, events, found) if method == "local" else [found] * len(events)
 
-    return _weighed(functions, summits, find, alternative, method, draws, rng)
-
-
-def _along(
-    ridge: Ridge, functions: Density, alternative: Alternative, draws: int, rng: np.random.Generator
-) -> Evidence:
-    """Where the model learns scales of its own, by Gaussians along them."""
-    way = "local, along the scales"
-    return _weighed(functions, ridge.modes, ridge.within, alternative, way, draws, rng)
+    return _weighed(functions, found, find, alternative, method, draws, rng)
 
 
 def _weighed(
     functions: Density, summits: list[Mode], find: Callable[[Events], list[list[Mode]]],
     alternative: Alternative, method: str, draws: int, rng: np.random.Generator,
-) -> Evidence:  # fmt: skip
+) -> tuple[Evidence, Weighted]:  # fmt: skip
     """By weighted draws of the events and of the whole."""
     whole = weigh_whole(functions, summits, draws, rng, alternative.events)
     part, log_integrals = _union(functions, find, alternative, method != "global", draws, rng)
@@ -276,7 +297,7 @@ def _weighed(
     result.judge_weights(evidence, "the alternative set", part)
     result.judge_weights(evidence, "the whole posterior", whole)
     result.judge_agreement(evidence, part.log_integral() - whole.log_integral(), whole)
-    return evidence
+    return evidence, part
 
 
 def _union(

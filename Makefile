@@ -11,7 +11,7 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help study paper docs test test-slow coverage lint format bench speed constraints dist clean
+.PHONY: help study paper docs screenshots test test-slow coverage lint format bench speed constraints dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +25,9 @@ paper: $(VENV)/.compiled  ## run the experiments and claims of the paper (in pap
 docs: $(VENV)/.installed  ## build the documentation (in docs/_build)
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build
 	@echo "written: docs/_build/index.html"
+
+screenshots: $(VENV)/.installed  ## take the pictures of a trial's page in docs/ (needs Chromium)
+	$(BIN)/python -m bayes_feasible.analysis.live.screenshots docs
 
 # In the order of the files: by number of tests, the files of few long ones would come last.
 test: lint $(VENV)/.compiled  ## lint, check types and run the quick tests

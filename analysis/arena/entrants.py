@@ -18,6 +18,7 @@ from bayes_feasible.simulation.simulate import _start
 
 FIELD: Mapping[str, Mapping[str, Any]] = {  # as a specification has rules
     "Descent": {},
+    "Descent, leader drawn": {"kind": "Descent", "leader": "drawn"},
     "BLFAIPS, paper's η": {"kind": "BLFAIPS"},
     "BLFAIPS, η = 1": {"kind": "BLFAIPS", "eta": 1.0},
     "BestResponse": {},

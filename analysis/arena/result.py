@@ -23,6 +23,7 @@ from bayes_feasible.files.guard import Folder, blame
 RESULTS = "results.nc"
 PROBABILITY = 0.95  # of intervals
 RESAMPLES = 1000
+FAR = 100.0  # ratios beyond it are not told: both errors are next to nothing, or one is
 ALLOWED, ERRORS = 1.05, 2.0  # as good as the best: within this ratio, or so many standard errors
 
 
@@ -165,7 +166,7 @@ class Arena:
             `worst_budget`; `worst_ratio`, the largest ratio of errors; `best`, the share of
             families and budgets where the rule is as good as the best; `rank` with `rank_lower`
             and `rank_upper` at 95 %. Rules that do not play everywhere, or know the truth, have
-            rank 0.
+            rank 0; those that play nowhere are left out.
 
         Examples
         --------
@@ -205,7 +206,7 @@ class Arena:
                 "knows_truth": runs.knows_truth,
             }
         )
-        return board.isel(rule=order)
+        return board.isel(rule=[i for i in order if board.families[i] > 0])
 
     def _rank_intervals(self, ranked: Array, seed: Any) -> tuple[Array, Array]:
         """Intervals of ranks: runs are drawn again, the same for all rules of a family."""
@@ -272,7 +273,8 @@ class Arena:
                     str(one.rule.item()) + " (knows the truth)" * bool(one.knows_truth), place,
                     _number(one.worst, ".3f"),
                     f"{one.worst_family.item()}, T = {int(one.worst_budget):,}",
-                    _number(one.worst_ratio, ".2f"), _number(one.best, ".0%"),
+                    _number(one.worst_ratio, ".2f") if one.worst_ratio <= FAR else f"> {FAR:g}",
+                    _number(one.best, ".0%"),
                     str(int(one.families)),
                 ]
             )  # fmt: skip

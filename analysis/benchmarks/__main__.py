@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-BENCHMARKS = ("rate", "draws", "rounds", "outcomes", "checkpoints", "study", "start_up")
+BENCHMARKS = ("rate", "draws", "rounds", "outcomes", "checkpoints", "study", "peers", "start_up")
 
 
 def main() -> None:

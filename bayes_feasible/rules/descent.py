@@ -14,14 +14,15 @@ with the normal hazard :math:`\lambda = \varphi / \Phi(-\cdot)`, what one pull t
 largest sum of these over the events that would make the answer wrong, each weighed by its share
 of their probability.
 
-No parameter, no randomness, no forced exploration. Where the posterior is broad, the hazard of an
-event that the means already fulfil does not vanish, and the rule explores; where it is narrow,
+No forced exploration, and with the leader of the posterior means no randomness. Where the
+posterior is broad, the hazard of an event that the means already fulfil does not vanish, and the
+rule explores; where it is narrow,
 :math:`\lambda(h)` is :math:`h`, and each pull is a Frank-Wolfe step on a soft minimum of the
 exponents. See the page on the mathematics for what of this is proved.
 """
 
 import math
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -37,6 +38,8 @@ from bayes_feasible.rules.draws import (
     CERTAIN,
     bound_events,
     bound_feasible,
+    draw_posterior,
+    drawn_best,
     weigh_chances,
     weigh_events,
 )
@@ -45,6 +48,7 @@ from bayes_feasible.rules.selection import far_off, lowest
 from bayes_feasible.rules.triangle import HALF, VECTOR, forward, inner, update_triangle
 from bayes_feasible.simulation.world import pull
 
+LEADERS = ("mean", "drawn")
 FAR = 100.0  # standard deviations: from here on the series of the hazard has all its digits
 SLIGHT = 1e-8  # an event so much less probable than another changes no choice that matters
 SUPPOSED = ("lower", "variances")  # of a state: what pulls change before they show anything
@@ -159,11 +163,21 @@ def descend(geo, state, work, leader):
         b = stop
 
 
+class Options(NamedTuple):
+    """Whose errors count."""
+
+    drawn: int  # 1: those of the best of a posterior draw, 0: of the best of the means
+
+
 @njit(**BORROWER)
 def choose(options, memory, geo, state, work, rng):
     """The arm whose pull lowers the log-probability of error most."""
     state.clock[0] += 1
-    leader = mean_best(state.candidate_means, geo.limits)
+    if options.drawn == 1:
+        draw_posterior(geo, state, work, rng)
+        leader = drawn_best(geo, state, work.draw)
+    else:
+        leader = mean_best(state.candidate_means, geo.limits)
     if leader == NOBODY:
         bound_feasible(geo, state, work)
     else:
@@ -216,8 +230,8 @@ class Descent(Rule):
     The answer at the moment is the best feasible candidate of the posterior means, or that none is
     feasible. Every way in which it may be wrong counts with its share of their probability, and
     for each the expected fall of its log-probability under a pull is known in closed form, to
-    second order. The rule has no parameter and draws no random numbers; of arms that tell the
-    same, the first is pulled.
+    second order. By default the rule draws no random numbers; of arms that tell the same, the
+    first is pulled.
 
     A batch, `ask(n)`, is chosen pull by pull: those before it in the batch count in the posterior
     variances already, although what they will show is not known. Pulls that earlier calls asked
@@ -226,7 +240,11 @@ class Descent(Rule):
     Parameters
     ----------
     problem, seed, recommendation
-        See `Rule`; the seed matters to recommendations that are drawn.
+        See `Rule`; the seed matters to what is drawn.
+    leader : {"mean", "drawn"}
+        Whose ways to be wrong count: of the best feasible candidate of the posterior means, or of
+        that of a posterior draw, a new one each time. The latter explores more in the first
+        hundreds of pulls, where the means may be far off; later the two agree.
 
     Examples
     --------
@@ -244,13 +262,23 @@ class Descent(Rule):
     _ask = staticmethod(ask)
     _run = staticmethod(run)
 
+    settings: ClassVar[tuple[str, ...]] = ("leader",)
+
     def __init__(
-        self, problem: Problem | Instance, seed: Any = 0, *, recommendation: str = "mean"
+        self,
+        problem: Problem | Instance,
+        seed: Any = 0,
+        *,
+        leader: str = "mean",
+        recommendation: str = "mean",
     ) -> None:
+        if leader not in LEADERS:
+            raise ValueError(f"leader: expected one of {LEADERS}, got {leader!r}")
+        self.leader = leader
         super().__init__(problem, seed, recommendation=recommendation)
 
     def _configure(self, problem: Problem | Instance) -> Any:
-        return ()
+        return Options(LEADERS.index(self.leader))
 
     def _batch(self, n: int, pulls: int = 1) -> NDArray[np.int64]:
         if n == 1:  # nothing follows that would have to know

@@ -11,6 +11,7 @@ from test_docstrings import DOORS
 
 import bayes_feasible as bf
 from bayes_feasible import models
+from bayes_feasible.analysis.planning.files import read_design
 from bayes_feasible.analysis.study.specification import Specification, specified
 from bayes_feasible.cli import COMMANDS, main
 
@@ -23,10 +24,41 @@ BLOCKS = [
         r"^```(\w+)\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
     )
 ]
+NAMED = {  # files that a page gives a name, by page: a comment before the block
+    page: dict(
+        re.findall(
+            r"^<!-- (\S+) -->\n```\w+\n(.*?)^```$",
+            page.read_text(encoding="utf-8"),
+            flags=re.MULTILINE | re.DOTALL,
+        )
+    )
+    for page in PAGES
+}
+ALL_NAMED = {text for files in NAMED.values() for text in files.values()}
 PYTHON = [(page.name, text) for page, language, text in BLOCKS if language == "python"]
-FILES = [(kind, text) for _, kind, text in BLOCKS if kind in ("toml", "json", "csv")]
+FILES = [
+    (kind, text)
+    for _, kind, text in BLOCKS
+    if kind in ("toml", "json", "csv") and text not in ALL_NAMED
+]
 HOME = "own_problem.md"  # where the problem stands that the pages share
 SHELL = [(page.name, text) for page, language, text in BLOCKS if language == "sh"]
+
+
+def write_files(page, folder):
+    """Put the files of a page into a folder."""
+    for name, text in NAMED[page].items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if NAMED[p]], ids=lambda page: page.name)
+def test_files_of_a_page_can_be_read(page, tmp_path):
+    write_files(page, tmp_path)
+    for name, text in NAMED[page].items():
+        if "budgets" in text:
+            assert read_design(tmp_path / name).scenarios
+        elif name.endswith(".toml"):
+            assert isinstance(bf.load(tmp_path / name), bf.Problem | bf.Instance)
 
 
 @pytest.mark.parametrize(
@@ -87,23 +119,42 @@ def test_shell_examples_name_commands_that_exist(page, text):
     assert named <= commands, page
 
 
+def shown_by(page):
+    """The shell examples of a page, each with the texts that follow it, before the next."""
+    found = []
+    for place, language, text in BLOCKS:
+        if place != page:
+            continue
+        if language == "sh":
+            found.append((text, []))
+        elif language == "text" and found:
+            found[-1][1].append(text)
+    return found
+
+
 @pytest.mark.parametrize(
-    ("page", "text"), [row for row in SHELL if "--dask" not in row[1]],
-    ids=[page for page, text in SHELL if "--dask" not in text],
+    "page", [p for p in PAGES if any("--dask" not in text for text, _ in shown_by(p))],
+    ids=lambda page: page.name,
 )  # fmt: skip
-def test_shell_examples_run_one_after_the_other(page, text, monkeypatch, tmp_path, capsys):
+def test_shell_examples_run_one_after_the_other(page, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     drug(tmp_path)
-    tables = [text for _, kind, text in BLOCKS if kind == "csv" and text.startswith("arm,")]
+    write_files(page, tmp_path)
+    tables = [
+        text
+        for _, kind, text in BLOCKS
+        if kind == "csv" and text.startswith("arm,") and text not in ALL_NAMED
+    ]
     Path("more.csv").write_text(tables[0], encoding="utf-8")
-    for line in text.splitlines():
-        name, *words = shlex.split(line, comments=True)
-        assert name == "bayes-feasible"
-        assert main(words) == 0, line
-    shown = capsys.readouterr()
-    assert shown.err == ""
-    for place, kind, expected in BLOCKS:
-        assert (place.name, kind) != (page, "text") or expected in shown.out
+    for text, expected in shown_by(page):
+        for line in text.splitlines() if "--dask" not in text else []:
+            name, *words = shlex.split(line, comments=True)
+            assert name == "bayes-feasible"
+            assert main(words) == 0, line
+        shown = capsys.readouterr()
+        assert shown.err == ""
+        for each in expected:
+            assert each in shown.out
 
 
 def test_there_is_something_to_test():

@@ -55,10 +55,11 @@ def log_probability(event, means, covariance, spread):
     return total
 
 
-def gains(rule, pending=(), weigh=None):
+def gains(rule, pending=(), weigh=None, leader=...):
     """What Descent maximises, from its definition."""
     problem, spread = rule.problem, noise(rule.problem)
-    means, covariance, leader = dense(rule)
+    means, covariance, best = dense(rule)
+    leader = best if leader is ... else leader
     for arm in pending:
         x = problem.arms[arm]
         covariance = np.linalg.inv(np.linalg.inv(covariance) + np.outer(x, x))
@@ -113,6 +114,42 @@ def test_where_none_looks_feasible_the_ways_to_be_wrong_are_those_to_be_feasible
     expected = gains(rule)
     rule.ask()
     assert_allclose(-rule._work.loss, expected, rtol=1e-6, atol=1e-9 * expected.max())
+
+
+@pytest.mark.parametrize("case", ["m=1", "X!=Z"])
+def test_a_drawn_leader_is_as_probable_as_it_is_best(case):
+    """Each arm's share of 2000 asks; a false alarm of 1e-4 an arm, and the means as the control."""
+    rule = bf.Descent(INSTANCES[case], seed=4, leader="drawn")
+    other, rng = told(case, 7), np.random.default_rng([0, 7])
+    arms = rng.integers(len(rule.problem.arms), size=7)
+    rule.tell(arms, *INSTANCES[case].pull(arms, seed=0))
+    draws = rule.posterior.sample(20_000, seed=1)
+    theta = np.concatenate([draws.theta_reward.values[0][:, None], draws.theta_cost.values[0]], 1)
+    best, chances = np.unique(rule.problem.best_under(theta), return_counts=True)
+    share = np.zeros(len(rule.problem.arms))
+    for leader, chance in zip(best, chances / chances.sum(), strict=True):
+        gain = gains(rule, leader=None if leader < 0 else int(leader))
+        share[int(gain.argmax())] += chance
+    asked = np.bincount([rule.ask() for _ in range(2000)], minlength=share.size)
+    noise_of_share = np.sqrt(share * (1 - share) * (1 / 2000 + 1 / 20_000))
+    assert np.all(np.abs(asked / 2000 - share) <= 3.9 * noise_of_share + 1e-9)
+    assert np.count_nonzero(share > 0.02) > 1
+    always = np.eye(share.size)[other.ask()]  # the leader of the means
+    assert np.any(np.abs(always - share) > 3.9 * noise_of_share + 1e-9)
+
+
+def test_a_drawn_leader_saved_and_in_the_compiled_loop(tmp_path):
+    instance = INSTANCES["m=1"]
+    stepped, whole = (bf.Descent(instance, seed=2, leader="drawn") for _ in range(2))
+    drive(stepped, environment(instance), 100)
+    environment(instance).play(whole, 100)
+    assert_array_equal(stepped._state.pulls, whole._state.pulls)
+    stepped.save(tmp_path / "rule.json")
+    again = bf.Rule.load(tmp_path / "rule.json")
+    assert again.leader == "drawn"
+    assert again.ask(20).tolist() == whole.ask(20).tolist()
+    with pytest.raises(ValueError, match="leader: expected one of"):
+        bf.Descent(instance, leader="best")
 
 
 def expected_fall(rule, nodes=61):

@@ -309,6 +309,8 @@ def test_who_knows_the_truth_or_is_missing_somewhere_has_no_rank():
     }
     assert_allclose(found.summary.behind.sel(rule="B").min(), 0.0, atol=1e-12)
     assert board.families.sel(rule="C") == 1
+    found.runs["error"][:, 2] = np.nan
+    assert set(Arena(found.runs).leaderboard().rule.values) == {"A", "B"}
 
 
 def test_tables_in_every_form():

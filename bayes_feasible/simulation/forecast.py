@@ -106,6 +106,10 @@ def forecast(
         Pulls, after which an experiment is given up.
     seed : int
 
+    Returns
+    -------
+    Forecast
+
     Examples
     --------
     >>> import bayes_feasible as bf

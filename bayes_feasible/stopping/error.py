@@ -23,7 +23,7 @@ def log_error(
     the likeliest event three times above.
     """
     if target is not None:
-        if not all(block.exact for block in posterior.blocks):
+        if not posterior.textbook and not all(block.exact for block in posterior.blocks):
             rough = _at_the_mode(union.events, posterior)
             if rough > target + FAR_ABOVE:
                 return rough

@@ -21,7 +21,10 @@ MODULES = [folder.__name__ for folder in FOLDERS] + [
     if "benchmarks" not in module.name
 ]
 # What functions return and nobody makes: their attributes are described.
-RETURNED = {"Design", "Events", "LogProbability", "Rate", "Recommendation", "Status", "Study"}
+RETURNED = {
+    *("Decision", "Design", "Events", "Forecast", "LogProbability", "Rate", "Recommendation"),
+    *("Status", "Study"),
+}
 PUBLIC = {
     f"{owner.__name__}.{name}": getattr(owner, name)
     for owner, names in (

@@ -9,6 +9,8 @@ from numpy.testing import assert_array_equal
 import bayes_feasible as bf
 from bayes_feasible import cli
 from bayes_feasible.safety import SHARED
+from bayes_feasible.trial.journal import Journal
+from bayes_feasible.trial.record import KIND
 
 DOSES = {"5 mg": [1, 0.25], "10 mg": [1, 0.5], "20 mg": [1, 1]}
 PROBLEM = bf.Problem(DOSES, {"toxicity": 0.5}, reward_noise=0.3, cost_noise=0.3)
@@ -165,3 +167,18 @@ def test_on_the_command_line(path, tmp_path, capsys):
     assert sum(int(line.split()[0]) for line in lines) == 100
     assert command("new", path + "3", file, "--stop-error", 0.1, "--stop-epsilon", "x") == 2
     assert "--stop-epsilon: expected a number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [{"stop": {"error": 7}}, {"stop": {"sure": 0.1}}, {"stop": [0.1]}, {"safety": {"order": 3}},
+     {"safety": {"cohort": 0}}, {"safety": {"allowed": ["30 mg"]}}],
+    ids=str,
+)  # fmt: skip
+def test_a_journal_with_clauses_that_make_no_sense(path, clauses):
+    header = bf.Trial.new(path, PROBLEM).events[0]
+    for stamp in ("n", "time", "event", "format", "version", "after", "check"):
+        del header[stamp]
+    Journal.create(path + "2", KIND, header | clauses)
+    with pytest.raises(ValueError, match="line 1 is not the beginning of a trial"):
+        bf.Trial(path + "2")

@@ -20,7 +20,7 @@ myst_heading_anchors = 3
 autodoc_typehints = "none"  # numpydoc shows the types in the sections of each docstring
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "jupyter_execute"]
 
 # The gallery runs at each build; notebooks are stored with their output, and tests run them.
 nb_execution_mode = "auto"

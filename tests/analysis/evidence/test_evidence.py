@@ -252,7 +252,12 @@ def test_weights_that_cannot_carry_an_average_are_refused(shape, least, reason):
     """Weights at the quantiles of Pareto's law, of finite variance below a shape of 0.5."""
     number = 1000
     log_weights = np.log(least + ((np.arange(number) + 0.5) / number) ** -shape)
-    weighted = Weighted(log_weights, np.zeros(number, dtype=int), np.ones((number, 1), dtype=bool))
+    weighted = Weighted(
+        log_weights,
+        np.zeros(number, dtype=int),
+        np.ones((number, 1), dtype=bool),
+        np.empty((number, 0)),
+    )
     evidence = Evidence(-1.0, weighted.standard_error, "local", ["only"], np.array([-1.0]))
     if reason is None:
         judge_weights(evidence, "the set", weighted)

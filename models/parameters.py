@@ -37,6 +37,7 @@ PARAMETERS = "theta_reward", "theta_cost"
 VALUES = "reward", "cost"  # of the candidates
 PROBES = 4  # points at which a map is tried
 CURVED = 1e-7  # relative to what it moves: a map that bends less is affine
+TINIEST = 1e-200  # volume of a map that can be inverted
 FLAT = 1e-9  # a direction that moves parameters less than this, relative to the most, moves nothing
 
 
@@ -275,7 +276,10 @@ class _Map:
         basis[np.arange(1, size + 1), chosen] = 1.0
         at = vectorize_graph(self._theta, {self._joined: held + basis})  # affine: that is all of it
         matrix = (at[1:] - at[0]).T
-        return pt.linalg.solve(matrix, theta - at[0]), pt.log(pt.abs(pt.linalg.det(matrix)))
+        size_of = pt.abs(pt.linalg.det(matrix))
+        good = (size_of > TINIEST) & (size_of < 1.0 / TINIEST)  # where not, the density is 0
+        inner = pt.linalg.solve(pt.switch(good, matrix, np.eye(size)), theta - at[0])
+        return inner, pt.switch(good, pt.log(pt.switch(good, size_of, 1.0)), np.inf)
 
     def _prior(self, rest: NDArray[np.int64]) -> Callable[[int, int], Array]:
         """Draws of the prior in the new coordinates."""

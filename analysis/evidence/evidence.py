@@ -30,7 +30,7 @@ from bayes_feasible.alternative.events import Events
 from bayes_feasible.analysis.evidence import result, sampled, scales
 from bayes_feasible.analysis.evidence.expansion import PRUNE, Weighted, fit, weigh, weigh_whole
 from bayes_feasible.analysis.evidence.result import Evidence, Refused
-from bayes_feasible.analysis.evidence.ridge import Ridge, has_ridge
+from bayes_feasible.analysis.evidence.ridge import MOST_SCALES, Ridge, has_ridge
 from bayes_feasible.analysis.samplers.tasks import SamplerError, check_options
 from bayes_feasible.models.density import Density, density
 from bayes_feasible.models.laplace import Mode, NoMode
@@ -51,7 +51,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "global": (),
     "smc": ("sharpness", "threshold"),
     "component": ("tune",),
-    "frequency": ("tune", "target_accept"),
+    "frequency": ("tune", "target_accept", "divergent"),
 }
 LEAST_DRAWS = 1000  # fewer do not show the tail of the weights
 BIAS = 0.05  # nats: chains and particles may be off by so much beyond their standard error
@@ -99,8 +99,9 @@ def log_error(
         (1000). Refused after any divergence, with an R-hat above 1.01 or an error above half a nat.
     ``"frequency"``
         The share of NUTS draws of the unrestricted model that lie in the set, or of draws that you
-        have. Options: `tune` (1000), `target_accept` (0.8). It asks nothing of the model. Refused
-        where fewer than 50 effective draws do, and by the chains as above.
+        have. Options: `tune` (1000), `target_accept` (0.8), and `divergent`, the share of divergent
+        transitions that you accept (0). It asks nothing of the model. Refused where fewer than 50
+        effective draws do, and by the chains as above.
 
     The last three are refused as well where ``"local"`` contradicts them: chains and particles may
     miss a mode without a sign.
@@ -158,8 +159,8 @@ def log_error(
     if drawn:
         if method != "frequency":
             raise ValueError(f'method: draws can only be counted, by "frequency", got {method!r}')
-        check_options(method, options, ())
-        return sampled.count_draws(model, asked, alternative)
+        check_options(method, options, ("divergent",))
+        return sampled.count_draws(model, asked, alternative, **options)
     given, model = model, _prepare(model, asked, alternative, method)
     draws = _check.count("draws", draws, least=LEAST_DRAWS)
     check_options(method, options, METHODS[method])
@@ -180,7 +181,8 @@ def log_error(
             found = sampled.by_frequency(request._replace(model=given), asked, **options)
         else:
             found = estimate[method](request, **options)
-        if model is not None:
+        # Of a model with more scales than a grid holds the expansion knows nothing.
+        if model is not None and len(density(model).scales) <= MOST_SCALES:
             _confirm(found, request)
     except (NoMode, SamplerError) as reason:
         raise Refused(f"{method}: {reason}", result.no_answer(method, alternative)) from None
@@ -216,7 +218,7 @@ def _by_expansion(
 ) -> Evidence:
     functions = density(model)
     if method == "local" and has_ridge(functions) and scales.scale_coordinates(functions) is None:
-        return _along(Ridge(functions), functions, alternative, draws, rng)
+        return _weigh_all(functions, alternative, method, draws, rng)[0]
     summits = global_modes(functions)
     scale_places = scales.scale_coordinates(functions)
     if (
@@ -234,27 +236,48 @@ def _by_expansion(
             found.value, found.standard_error, way, names, found.log_probabilities,
             {"efficiency": found.efficiency},
         )  # fmt: skip
+    return _weigh_all(functions, alternative, method, draws, rng, summits)[0]
+
+
+def draws_given(
+    model: pm.Model, alternative: Alternative, variables: Mapping[str, str] | None = None, *,
+    draws: int = 20_000, seed: Any = 0,
+) -> tuple[Evidence, Array, Array]:  # fmt: skip
+    """The ``"local"`` answer and the draws it rests on: (draw, block, feature), with weights.
+
+    What judges samplers where the posterior has no closed form. Refused as `log_error` refuses.
+    """
+    asked = read_variables(alternative.problem, variables)
+    alternative = asked.alternative(alternative)
+    prepared = _prepare(model, asked, alternative, "local")
+    assert prepared is not None
+    functions, rng = density(prepared), _check.generator("seed", seed)
+    evidence, part = _weigh_all(functions, alternative, "local", draws, rng)
+    return evidence, functions.blocks(part.points), part.weights
+
+
+def _weigh_all(
+    functions: Density, alternative: Alternative, method: str, draws: int,
+    rng: np.random.Generator, summits: list[Mode] | None = None,
+) -> tuple[Evidence, Weighted]:  # fmt: skip
+    """By weighted draws from Gaussians, along the scales that a model learns if need be."""
+    if method == "local" and has_ridge(functions):
+        ridge = Ridge(functions)
+        return _weighed(
+            functions, ridge.modes, ridge.within, alternative, "local, along the scales", draws, rng
+        )
+    found = global_modes(functions) if summits is None else summits
 
     def find(events: Events) -> list[list[Mode]]:
-        if method == "local":
-            return event_modes(functions, events, summits)
-        return [summits] * len(events)
+        return event_modes(functions, events, found) if method == "local" else [found] * len(events)
 
-    return _weighed(functions, summits, find, alternative, method, draws, rng)
-
-
-def _along(
-    ridge: Ridge, functions: Density, alternative: Alternative, draws: int, rng: np.random.Generator
-) -> Evidence:
-    """Where the model learns scales of its own, by Gaussians along them."""
-    way = "local, along the scales"
-    return _weighed(functions, ridge.modes, ridge.within, alternative, way, draws, rng)
+    return _weighed(functions, found, find, alternative, method, draws, rng)
 
 
 def _weighed(
     functions: Density, summits: list[Mode], find: Callable[[Events], list[list[Mode]]],
     alternative: Alternative, method: str, draws: int, rng: np.random.Generator,
-) -> Evidence:  # fmt: skip
+) -> tuple[Evidence, Weighted]:  # fmt: skip
     """By weighted draws of the events and of the whole."""
     whole = weigh_whole(functions, summits, draws, rng, alternative.events)
     part, log_integrals = _union(functions, find, alternative, method != "global", draws, rng)
@@ -275,7 +298,7 @@ def _weighed(
     result.judge_weights(evidence, "the alternative set", part)
     result.judge_weights(evidence, "the whole posterior", whole)
     result.judge_agreement(evidence, part.log_integral() - whole.log_integral(), whole)
-    return evidence
+    return evidence, part
 
 
 def _union(

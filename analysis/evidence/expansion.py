@@ -86,6 +86,7 @@ class Weighted:
     log_weights: Array  # (draw,)
     strata: NDArray[np.int64]  # (draw,): which Gaussian each is from
     inside: NDArray[np.bool_]  # (draw, event)
+    points: Array  # (draw, coordinate)
 
     @cached_property
     def weights(self) -> Array:
@@ -194,7 +195,7 @@ def weigh(
     log_weights[kept] = density.value(points[kept]) - log_mixture[kept]
     if others is not None:
         inside = others.contains(density.blocks(points))
-    return Weighted(log_weights, np.repeat(np.arange(len(counts)), counts), inside)
+    return Weighted(log_weights, np.repeat(np.arange(len(counts)), counts), inside, points)
 
 
 def weigh_whole(

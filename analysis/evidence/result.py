@@ -127,8 +127,8 @@ def judge_agreement(evidence: Evidence, log_ratio: float, whole: Weighted) -> No
     )  # fmt: skip
 
 
-def judge_chains(evidence: Evidence) -> None:
-    """Refuse an answer from chains that have not mixed."""
+def judge_chains(evidence: Evidence, accepted: float = 0.0) -> None:
+    """Refuse an answer from chains that have not mixed, or more of which diverged than accepted."""
     rhat, divergences = (evidence.diagnostics[name] for name in ("rhat", "divergences"))
     refuse_unless(
         rhat <= MOST_RHAT, evidence,
@@ -136,8 +136,9 @@ def judge_chains(evidence: Evidence) -> None:
         "help",
     )  # fmt: skip
     refuse_unless(
-        not divergences > 0, evidence,
-        f"{divergences:g} transitions diverged; a larger tune or tighter priors may help",
+        not divergences > accepted, evidence,
+        f"{divergences:g} transitions diverged; a larger tune, a larger target_accept or tighter "
+        "priors may help",
     )  # fmt: skip
 
 

@@ -93,16 +93,21 @@ def by_components(request: Request, tune: int = TUNE) -> Evidence:
     return evidence
 
 
-def by_frequency(request: Request, asked: Asked, tune: int = TUNE, **options: Any) -> Evidence:
+def by_frequency(
+    request: Request, asked: Asked, tune: int = TUNE, divergent: float = 0.0, **options: Any
+) -> Evidence:
     """The share of plain NUTS draws in the set; see `log_error`."""
     model, alternative, draws, seed, progress = request
     drawn, statistics = mcmc.nuts(
         model, asked.wanted, draws // CHAINS, tune, CHAINS, [seed], progress, **options
     )
-    return _count(asked.read(drawn), float(statistics["diverging"].sum()), alternative)
+    divergences = float(statistics["diverging"].sum())
+    return _count(asked.read(drawn), divergences, alternative, divergent)
 
 
-def count_draws(drawn: Any, asked: Asked, alternative: Alternative) -> Evidence:
+def count_draws(
+    drawn: Any, asked: Asked, alternative: Alternative, divergent: float = 0.0
+) -> Evidence:
     """The share of draws of any origin in the set; see `log_error`."""
     divergences = 0.0
     if isinstance(drawn, xr.DataTree) and "sample_stats" in drawn.children:
@@ -113,10 +118,12 @@ def count_draws(drawn: Any, asked: Asked, alternative: Alternative) -> Evidence:
         raise ValueError(f"draws: expected at least {LEAST_LENGTH} of each chain")
     if not np.isfinite(blocks).all():
         raise ValueError("draws: expected finite numbers")
-    return _count(blocks, divergences, alternative)
+    return _count(blocks, divergences, alternative, divergent)
 
 
-def _count(blocks: Array, divergences: float, alternative: Alternative) -> Evidence:
+def _count(
+    blocks: Array, divergences: float, alternative: Alternative, divergent: float
+) -> Evidence:
     """The share of draws (chain, draw, block, feature) in the set, unless their chains are bad."""
     inside = alternative.events.contains(blocks)
     hits = inside.any(axis=2)
@@ -141,7 +148,7 @@ def _count(blocks: Array, divergences: float, alternative: Alternative) -> Evide
         f"{int(hits.sum())} of {hits.size} draws hit the set, worth {share * size:.3g} independent "
         f"ones; at least {LEAST_HITS:g} are needed",
     )  # fmt: skip
-    result.judge_chains(evidence)
+    result.judge_chains(evidence, divergent * hits.size)
     return evidence
 
 

@@ -73,6 +73,8 @@ class Target:
     def of(cls, task: Task) -> "Target":
         """The target of a task, whose posterior must be Gaussian."""
         task.posterior.problem.require_textbook("a sampler of one's own")
+        if task.model is not None:
+            raise ValueError("samplers: a function takes Gaussian targets; with a model give draws")
         reference, events = task.reference(), task.alternative.events
         blocks, features = reference.mean.shape
         vectors = np.zeros((*events.limits.shape, blocks, features))

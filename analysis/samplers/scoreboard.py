@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 from scipy import stats
 from tqdm import tqdm
@@ -17,6 +18,7 @@ from tqdm import tqdm
 from bayes_feasible import _check
 from bayes_feasible._draws import parameter_names
 from bayes_feasible.alternative.alternative import Alternative
+from bayes_feasible.analysis.evidence.evidence import draws_given
 from bayes_feasible.analysis.report.tables import text_table
 from bayes_feasible.analysis.samplers import own
 from bayes_feasible.analysis.samplers import sample as sampling
@@ -24,11 +26,13 @@ from bayes_feasible.analysis.samplers import yardstick as measured
 from bayes_feasible.analysis.samplers.verdicts import FAILED, REGION, percent, reach_verdict
 from bayes_feasible.analysis.samplers.yardstick import Yardstick, coordinates, occupied
 from bayes_feasible.files.atomic import write_netcdf
+from bayes_feasible.models.parameters import read_variables
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.simulation import pool
 
 LONGEST = ("smc_events", "nutpie_component", "nuts_component", "nutpie_hard", "nuts_hard")
 Samplers = Sequence[str] | Mapping[str, Any] | None
+MODEL_DRAWS = 100_000  # weighted, that stand for exact ones under other models
 INTERVAL = 0.95  # probability of the intervals in the table
 CHAIN_FIGURES = {
     "R-hat": ("rhat", ".3f"), "ESS": ("ess_bulk", ",.0f"), "tail": ("ess_tail", ",.0f"),
@@ -43,6 +47,8 @@ def scoreboard(
     samplers: Samplers = None,
     *,
     seed: int = 0,
+    model: pm.Model | None = None,
+    variables: Mapping[str, str] | None = None,
     **options: Any,
 ) -> xr.Dataset:
     """Run the samplers and judge each against the exact answer.
@@ -56,6 +62,12 @@ def scoreboard(
         a sampler of your own (a function of an `own.Target`, see there), or its draws in a
         DataTree or Dataset with `theta_reward` and `theta_cost`.
     seed : int
+    model : Model, optional
+        Any PyMC model with the parameters, whose posterior is sampled instead of that of the
+        pulls; what the samplers are compared with are the weighted draws behind
+        `log_error(method="local")` then, and where that is refused so is the board.
+    variables : mapping, optional
+        Other names of its variables, see `models.in_parameters`.
     **options
         `draws`, `tune` and `chains` (at least two) of `sample_alternative`; `jobs`, how many
         samplers run at the same time, each in a process of its own; and whether to show
@@ -77,8 +89,19 @@ def scoreboard(
     >>> scoreboard(posterior, wrong, {"careless": careless}, progress=False).verdict.item()
     'condemned'
     """
+    if model is None:
+        trees = run(posterior, alternative, samplers, seed=seed, **options)
+        return judge(trees, posterior, alternative, seed=seed)
+    evidence, parameters, weights = draws_given(
+        model, alternative, variables, draws=MODEL_DRAWS, seed=seed
+    )
+    inner = read_variables(alternative.problem, variables).alternative(alternative)
+    measured_set = Yardstick.of_draws(
+        inner, evidence.value, evidence.standard_error, parameters, weights, seed
+    )
+    options |= {"model": model, "variables": variables}
     trees = run(posterior, alternative, samplers, seed=seed, **options)
-    return judge(trees, posterior, alternative, seed=seed)
+    return judge(trees, Posterior(inner.problem), inner, seed=seed, yardstick=measured_set)
 
 
 def run(
@@ -125,13 +148,20 @@ def _draw(
             task = sampling.prepare(posterior, alternative, progress=False, **sizes)
             tree = own.run_own(sampler, task, name)
         else:
-            tree = own.as_tree(sampler, alternative)
+            tree = own.as_tree(sampler, _inner(alternative, sizes))
         tree.attrs["sampler"] = name
         return tree
     except sampling.SamplerError as error:
         tree = xr.DataTree.from_dict({"posterior": xr.Dataset()})
         tree.attrs = {"sampler": name, "error": str(error)}
         return tree
+
+
+def _inner(alternative: Alternative, sizes: Mapping[str, Any]) -> Alternative:
+    """The set in terms of what a model's draws are."""
+    if sizes.get("model") is None:
+        return alternative
+    return read_variables(alternative.problem, sizes["variables"]).alternative(alternative)
 
 
 def judge(

@@ -57,6 +57,26 @@ class Yardstick:
             np.sort(exact, axis=-1), exact.mean(axis=1), (axes / np.sqrt(variances)).T,
         )  # fmt: skip
 
+    @classmethod
+    def of_draws(
+        cls, alternative: Alternative, log_probability: float, standard_error: float,
+        parameters: Array, weights: Array, seed: int = 0,
+    ) -> "Yardstick":  # fmt: skip
+        """From weighted draws (draw, block, feature) of the set, as many as these are worth."""
+        share = weights / weights.sum()
+        worth = int(1.0 / np.sum(share**2))
+        rng = np.random.default_rng([seed, STREAM])
+        drawn = parameters[rng.choice(share.size, worth, p=share)]
+        inside = alternative.events.contains(parameters)
+        occupancy = np.minimum(share @ inside, 1.0)
+        error = np.sqrt(occupancy * (1.0 - occupancy) / worth)
+        exact = drawn.reshape(worth, -1).T
+        variances, axes = np.linalg.eigh(np.cov(exact))
+        return cls(
+            alternative, log_probability, standard_error, occupancy, error,
+            np.sort(exact, axis=-1), exact.mean(axis=1), (axes / np.sqrt(variances)).T,
+        )  # fmt: skip
+
 
 def coordinates(draws: xr.Dataset) -> Array:
     """All parameters of a Dataset of draws as one array (coordinate, chain, draw)."""

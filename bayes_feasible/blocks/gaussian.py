@@ -5,12 +5,11 @@ With prior :math:`N(\mu, \Sigma)` and sums over pulls,
 """
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import log_ndtr
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.normal import draw_excess
-from bayes_feasible.blocks.base import Tails, Weighted, normal_draws, whitened
+from bayes_feasible.blocks.base import Tails, Weighted, invert_triangle, normal_draws, whitened
 
 
 def conjugate(
@@ -29,8 +28,8 @@ def conjugate(
     stacked = np.vstack([rows[order], np.eye(mean.size)])
     q, r = np.linalg.qr(stacked)
     right = q.T @ np.concatenate([target[order], np.zeros(mean.size)])
-    solved = solve_triangular(r, np.column_stack([right, np.eye(mean.size)]))
-    return mean + lower @ solved[:, 0], lower @ solved[:, 1:]
+    inverse = invert_triangle(r, lower=False)
+    return mean + lower @ (inverse @ right), lower @ inverse
 
 
 class GaussianBlock:

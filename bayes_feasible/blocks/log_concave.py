@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import cho_factor, cho_solve
 from scipy.special import log_ndtr, logsumexp
 
 from bayes_feasible._check import Array
 from bayes_feasible.alternative.normal import draw_excess
-from bayes_feasible.blocks.base import Tails, Weighted, normal_draws, whitened
+from bayes_feasible.blocks.base import Tails, Weighted, invert_triangle, normal_draws, whitened
 from bayes_feasible.outcomes import Bernoulli, Outcome
 
 NEWTON = 100
@@ -52,7 +52,7 @@ class LogConcaveBlock:
         self.arms, self.counts, self.sums = arms[pulled], counts[pulled], sums[pulled]
         self.prior_mean = mean
         lower = np.linalg.cholesky(covariance)
-        inverse = solve_triangular(lower, np.eye(mean.size), lower=True)
+        inverse = invert_triangle(lower, lower=True)
         self.whitening = inverse.T
         self.precision = inverse.T @ inverse
         self._measured: dict[tuple[bytes, float], tuple[Expansion, float, float, float, float]] = {}
@@ -116,7 +116,7 @@ class LogConcaveBlock:
         at = self._climb(self.prior_mean, None) if vector is None else self._top(vector, limit)
         gradient, hessian = self._gradient(at)
         lower = np.linalg.cholesky(hessian)
-        root = solve_triangular(lower, np.eye(at.size), lower=True).T
+        root = invert_triangle(lower, lower=True).T
         mean = at + root @ (root.T @ gradient)
         log_scale = float(np.log(np.diag(lower)).sum()) - 0.5 * at.size * LOG_2PI
         if vector is None:

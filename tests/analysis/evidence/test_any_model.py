@@ -171,6 +171,7 @@ def test_draws_of_any_program_are_counted():
     )
     with pytest.raises(ValueError, match="transitions diverged"):
         log_error(tree, bf.Alternative(problem, "c"), variables=names)
+    assert log_error(tree, bf.Alternative(problem, "c"), variables=names, divergent=1.0)
     with pytest.raises(ValueError, match="draws can only be counted"):
         log_error(posterior, bf.Alternative(problem, "c"), "local", variables=names)
 
@@ -278,7 +279,7 @@ def test_a_horseshoe_regression_beside_long_nuts():
     short, long = (
         log_error(
             model, wrong, "frequency", variables=names, draws=draws, tune=3000,
-            target_accept=0.999, seed=seed,
+            target_accept=0.995, divergent=1e-3, seed=seed,
         )
         for seed, draws in ((1, 20_000), (2, 60_000))
     )  # fmt: skip

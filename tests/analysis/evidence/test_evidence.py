@@ -252,7 +252,12 @@ def test_weights_that_cannot_carry_an_average_are_refused(shape, least, reason):
     """Weights at the quantiles of Pareto's law, of finite variance below a shape of 0.5."""
     number = 1000
     log_weights = np.log(least + ((np.arange(number) + 0.5) / number) ** -shape)
-    weighted = Weighted(log_weights, np.zeros(number, dtype=int), np.ones((number, 1), dtype=bool))
+    weighted = Weighted(
+        log_weights,
+        np.zeros(number, dtype=int),
+        np.ones((number, 1), dtype=bool),
+        np.empty((number, 0)),
+    )
     evidence = Evidence(-1.0, weighted.standard_error, "local", ["only"], np.array([-1.0]))
     if reason is None:
         judge_weights(evidence, "the set", weighted)
@@ -402,6 +407,9 @@ class Correlated:
 
     def draw_prior(self, number, seed):
         return np.random.default_rng(seed).normal(scale=3.0, size=(number, 3))
+
+    def affordable(self, number):
+        return number
 
     def bends(self, points):
         return -points @ self.precision, np.tile(self.precision, (len(points), 1, 1))

@@ -6,6 +6,8 @@ import sys
 from functools import partial
 
 import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from scipy import stats
@@ -228,3 +230,30 @@ def test_the_command_judges_draws_in_a_file_and_a_function(
     with pytest.raises(SystemExit):
         cli.main([*begin, "--draws", "many"])
     assert "expected a whole number or a file" in capsys.readouterr().err
+
+
+def test_samplers_are_judged_under_a_model_without_a_closed_form():
+    """A regression whose answer is Gaussian: its exact draws are trusted, shifted ones are not."""
+    mix = np.array([[1.0, 0.5, 0.0], [0.2, -1.0, 0.7]])
+    with pm.Model() as model:
+        theta = pm.Deterministic("theta_reward", pt.dot(mix, pm.Normal("beta", 0, 2, shape=3)))
+        pm.Normal("shown", theta, 0.4, observed=[0.6, 0.1])
+    gain = 4 * mix @ mix.T @ np.linalg.inv(4 * mix @ mix.T + 0.16 * np.eye(2))
+    mean, covariance = gain @ [0.6, 0.1], 0.16 * gain
+    rng = np.random.default_rng(5)
+    drawn = rng.multivariate_normal(mean, covariance, 60_000)
+    inside = drawn[drawn[:, 1] >= drawn[:, 0]][:4000].reshape(4, 1000, 2)
+    problem = bf.Problem(np.eye(2))
+    trees = {
+        name: xr.Dataset({"theta_reward": (("chain", "draw", "feature"), draws)})
+        for name, draws in (("exact", inside), ("shifted", inside + np.array([0.0, 0.1])))
+    }
+    board = analysis.scoreboard(
+        bf.Posterior(problem), bf.Alternative(problem, 0), trees, model=model, progress=False
+    )
+    assert board.verdict.values.tolist() == ["trusted", "condemned"], board.reason.values
+    with pytest.raises(ValueError, match="a function takes Gaussian targets"):
+        analysis.scoreboard(
+            bf.Posterior(problem), bf.Alternative(problem, 0), {"mine": raises}, model=model,
+            progress=False,
+        )  # fmt: skip

@@ -23,8 +23,10 @@ from bayes_feasible.analysis.study.store import hash_bytes
 from bayes_feasible.analysis.study.verdicts import OVERSHOOT, OVERSHOT, VERDICTS, overshot, words
 from bayes_feasible.files.atomic import write_bytes
 from bayes_feasible.files.guard import MOST_TEXT, Folder, blame
+from bayes_feasible.recommendation import format_probability
 
 PAGE, SUMMARY = "report.html", "summary.nc"
+NAMED = 3  # rules in the sentence that names the best
 FEW_REPLICATES = 10
 SHOWN_ARMS = 20
 TONE = dict(zip(VERDICTS, ("good", "bad", "open", "fault", "open"), strict=True))
@@ -111,6 +113,7 @@ def render(files: Folder) -> str:
         found = {
             "about": summary.attrs,
             "headline": write_headline(summary),
+            "best": _name_best(summary),
             "rules": list(map(_describe_rule, rules)),
             "warnings": _find_warnings(summary, rules, boards) + _find_changes(files, manifest),
             "figures": _find_figures(files, summary, boards),
@@ -208,6 +211,17 @@ def write_headline(summary: xr.Dataset) -> str:
             listed = " and ".join(filter(None, [", ".join(quoted[:-1]), quoted[-1]]))
             phrases.append(f"{listed} {one if len(names) == 1 else many}")
     return f"After {summary.attrs['horizon']:,} pulls {'; '.join(phrases)}."
+
+
+def _name_best(summary: xr.Dataset) -> str:
+    """Name the rules with the smallest probabilities of error at the end, in one sentence."""
+    last = summary.log_error.isel(time=-1)
+    order = [i for i in np.argsort(last.values, kind="stable") if np.isfinite(last.values[i])]
+    said = [
+        f"{last.rule.values[i]} with {format_probability(float(last.values[i]))}"
+        for i in order[:NAMED]
+    ]
+    return f"The answer is least likely to be wrong under {', then '.join(said)}." if said else ""
 
 
 def _find_warnings(

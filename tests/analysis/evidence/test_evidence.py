@@ -408,6 +408,9 @@ class Correlated:
     def draw_prior(self, number, seed):
         return np.random.default_rng(seed).normal(scale=3.0, size=(number, 3))
 
+    def affordable(self, number):
+        return number
+
     def bends(self, points):
         return -points @ self.precision, np.tile(self.precision, (len(points), 1, 1))
 

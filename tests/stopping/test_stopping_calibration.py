@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 import bayes_feasible as bf
 from bayes_feasible.simulation import streams
-from bayes_feasible.simulation.forecast import draw_truths
+from bayes_feasible.simulation.forecast import draw_truths, forecast
 from bayes_feasible.simulation.until import Ending, Until
 from bayes_feasible.simulation.world import Environment
 
@@ -104,6 +104,26 @@ def test_of_those_stopped_at_a_probability_of_error_no_more_are_wrong(name):
     assert too_many(mistakes, peeked, 0.05)
 
 
+FIXED = {  # reward and cost parameters: clear; close to its limit; nothing feasible
+    "clear": ([1.5, -0.5], [-0.5, 0.0]),
+    "limit": ([1.0, 0.0], [0.1, -0.2]),
+    "none": ([1.0, 0.0], [1.2, 1.4]),
+}
+RUNS = {"known": (200, 600), "learnt": (100, 600), "0/1": (40, 1000)}  # trials, horizon
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("fixed", FIXED)
+def test_evidence_is_rarely_wrong_whatever_the_truth(name, fixed):
+    problem, (reward, cost), (trials, horizon) = PROBLEMS[name], FIXED[fixed], RUNS[name]
+    given = {"reward_noise": 1.0, "cost_noise": 1.0} if name == "learnt" else {}
+    truth = bf.Instance(problem, reward, [cost], **given)
+    stopped, wrong = count_wrong([truth] * trials, bf.Stop(delta=0.05), horizon)
+    print(f"{name}, {fixed}: {wrong} wrong of {trials} trials, {stopped} stopped")
+    assert stopped > trials / 4
+    assert not too_many(wrong, trials, 0.05)
+
+
 def test_at_a_near_tie_peeking_is_wrong_too_often_and_evidence_is_not():
     problem = bf.Problem({"a": [1.0, 0.0], "b": [0.0, 1.0]}, {"harm": 9.0})
     truth, stop = bf.Instance(problem, [0.02, 0.0], [[0.0, 0.0]]), bf.Stop(delta=0.05)
@@ -113,6 +133,43 @@ def test_at_a_near_tie_peeking_is_wrong_too_often_and_evidence_is_not():
         print(f"{kind.__name__}: {found[kind]} wrong of 400")
     assert not too_many(found[Until], 400, 0.05)
     assert too_many(found[Peeking], 400, 0.05)
+
+
+def test_forecasts_are_calibrated():
+    """What happens is one more draw of the forecast: its rank among them is uniform.
+
+    240 forecasts, made after 15 pulls of truths from the prior; ties are broken at random. The
+    interval itself covers more, for numbers of pulls tie, and many are beyond the horizon.
+    """
+    problem, stop, most = PROBLEMS["known"], bf.Stop(error=0.05), 200
+    rng = np.random.default_rng(3)
+    central = covered = low = hopeful = made = 0
+    for seed, truth in enumerate(truths_of(problem, 1000, 9)):
+        each = streams.split(np.random.SeedSequence(seed))
+        environment = Environment(truth, each.rewards, each.costs)
+        rule = bf.Descent(problem, seed=each.own)
+        environment.play(rule, 15)
+        if rule.done(stop):
+            continue
+        made += 1
+        found = forecast(rule, stop, draws=39, most=most, seed=seed)
+        until = Until(problem, stop, None, each.extra, 15)
+        until.advance(rule, environment, most)
+        pulls = np.inf if until.ending is None else until.ending.stopped - 15
+        covered += found.low <= pulls <= found.high
+        rank = np.sum(found.pulls < pulls) + rng.integers(np.sum(found.pulls == pulls) + 1)
+        central += 4 <= rank < 36
+        low += rank < 20
+        hopeful += np.sum(found.pulls / 3 < pulls) < 20
+        if made == 240:
+            break
+    print(f"of {made}: {central} in the middle 80 %, {low} below the median; {covered} covered")
+    assert made == 240
+    for count, share in ((central, 0.8), (low, 0.5)):
+        assert binom.sf(count - 1, made, share) > FALSE_ALARM / 4
+        assert binom.cdf(count, made, share) > FALSE_ALARM / 4
+    assert binom.cdf(covered, made, 0.8) > FALSE_ALARM
+    assert binom.cdf(hopeful, made, 0.5) < FALSE_ALARM / 4  # the control promises a third
 
 
 def test_draws_of_the_truth_have_the_noise_that_goes_with_them():

@@ -183,7 +183,8 @@ def read(
         if instance is not None:
             document["instance"] = instance
         before = document.get("rules", {})
-        before = {name: {} for name in before} if isinstance(before, list) else before
+        if rules and isinstance(before, list) and all(isinstance(name, str) for name in before):
+            before = {name: {} for name in before}
         if rules and isinstance(before, dict):
             document["rules"] = before | {name: {} for name in rules}
         return document

@@ -52,7 +52,7 @@ def test_the_default_study():
     found = specification.default()
     assert found.horizon == 100_000
     kinds = {rule.kind for rule in found.rules}
-    assert kinds == {"Oracle", "BestResponse", "BLFAIPS", "TopTwo", "LinearThompson", "Uniform"}
+    assert kinds == {"Oracle", "Descent", "BLFAIPS", "TopTwo", "LinearThompson", "Uniform"}
     etas = {rule.options.get("eta") for rule in found.rules if rule.kind == "BLFAIPS"}
     assert etas == {1.0, "paper"}
     assert bf.optimal_rate(found.instance).value == pytest.approx(0.00861884, abs=6e-9)

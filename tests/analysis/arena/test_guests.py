@@ -17,7 +17,6 @@ CLEAR = bf.Instance(
 
 @pytest.mark.parametrize("name", GUESTS)
 def test_a_guest_finds_what_is_clear(name):
-    pytest.importorskip("optuna" if name.startswith("Optuna") else "sim_tools")
     (guest,) = read_entrants([name])
     rule = guest.maker_for(60)(CLEAR.problem, seed=np.random.SeedSequence(1))
     for pull in range(60):
@@ -30,7 +29,6 @@ def test_a_guest_finds_what_is_clear(name):
 
 @pytest.mark.parametrize("name", GUESTS)
 def test_a_guest_plays_in_the_arena(name):
-    pytest.importorskip("optuna" if name.startswith("Optuna") else "sim_tools")
     (guest,) = read_entrants([name])
     assert not guest.plays(FAMILIES["x-not-z"].instance(0, 0), 100)
     assert not guest.plays(FAMILIES["ab"].instance(0, 0), 100)
@@ -39,6 +37,5 @@ def test_a_guest_plays_in_the_arena(name):
 
 
 def test_an_unknown_sampler_is_told():
-    pytest.importorskip("optuna")
     with pytest.raises(ValueError, match="has no 'TPESample'"):
         Optuna(CLEAR.problem, 0, sampler="TPESample")

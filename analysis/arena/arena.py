@@ -3,10 +3,8 @@
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
-from pathlib import Path
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,6 @@ import xarray as xr
 
 import bayes_feasible
 from bayes_feasible import _check
-from bayes_feasible._interrupt import heeded
 from bayes_feasible.analysis.arena import page as arena_page
 from bayes_feasible.analysis.arena.entrants import Entrant, read_entrants
 from bayes_feasible.analysis.arena.families import FAMILIES, Family, find_family
@@ -24,15 +21,12 @@ from bayes_feasible.analysis.study import running
 from bayes_feasible.analysis.study.store import Store, compute
 from bayes_feasible.files.atomic import netcdf_bytes
 from bayes_feasible.files.guard import Folder, blame, opened_hdf5
-from bayes_feasible.files.lock import locked_folder
-from bayes_feasible.simulation.pool import Unfinished
 from bayes_feasible.stopping.stop import Stop
 
 BUDGETS, RUNS = (100, 250, 500, 1000, 2000, 5000), 1000
 QUICK_BUDGETS, QUICK_RUNS = (100, 300, 1000), 64
 MOST_RUNS = 10**6
 SETTINGS, PARTS = "arena.json", "parts"
-LOCK_PATIENCE = 5.0  # seconds
 
 
 def arena(
@@ -105,7 +99,8 @@ def arena(
     """
     entrants = read_entrants(rules)
     chosen = _families(families)
-    times = _budgets(budgets, QUICK_BUDGETS if quick else BUDGETS)
+    default_budgets = QUICK_BUDGETS if quick else BUDGETS
+    times = running.read_budgets(default_budgets if budgets is None else budgets)
     default = QUICK_RUNS if quick else RUNS
     number = default if runs is None else _check.count("runs", runs, least=2, most=MOST_RUNS)
     seed = _check.count("seed", seed, least=0)
@@ -113,27 +108,13 @@ def arena(
         _check.kind("stop", stop, Stop)
     workers = running.check_place(workers, dask)
     show = sys.stderr.isatty() if progress is None else progress
-    with ExitStack() as held:
-        if out is None:
-            path = Path(held.enter_context(tempfile.TemporaryDirectory()))
-        else:
-            path = _check.path("out", out)
-            path.mkdir(parents=True, exist_ok=True)
-        try:
-            held.enter_context(locked_folder(path, LOCK_PATIENCE))
-        except TimeoutError:
-            raise ValueError(f"{path}: another process is working on this arena") from None
+    with running.kept_in(out, "arena") as path:
         folder = Folder(path)
         _claim(folder)
         parts = cut(chosen, entrants, times, number, seed, stop)
         store = Store(folder.make_folder(PARTS))
-        try:
-            with heeded():
-                _compute(store, parts, workers, dask, show)
-        except KeyboardInterrupt as error:
-            raise type(error)(f"interrupted: {_standing(store, parts, path)}") from error
-        except (OSError, Unfinished) as error:
-            raise Unfinished(f"{error}: {_standing(store, parts, path)}") from error
+        with running.resumable(store, parts, path):
+            _compute(store, parts, workers, dask, show)
         runs_found = _combine(store, parts, chosen, entrants, times, number, seed)
         if stop is not None:
             runs_found = runs_found.assign_attrs(stop=json.dumps(stop.to_dict()))
@@ -158,18 +139,6 @@ def _families(families: Any) -> list[Family]:
     return found
 
 
-def _budgets(budgets: Any, default: Sequence[int]) -> list[int]:
-    if budgets is None:
-        return list(default)
-    try:
-        found = [_check.count("budgets", budget) for budget in budgets]
-    except TypeError:
-        found = []
-    if not found or sorted(set(found)) != found:
-        raise ValueError(f"budgets: expected rising whole numbers, got {budgets!r}")
-    return found
-
-
 def _claim(folder: Folder) -> None:
     """Make the folder an arena's, unless it is one or holds anything else."""
     names = folder.names()
@@ -182,15 +151,6 @@ def _claim(folder: Folder) -> None:
         )
     settings = {"format": 1, "made by": f"bayes_feasible {bayes_feasible.__version__}"}
     folder.write(SETTINGS, (json.dumps(settings, indent=1) + "\n").encode())
-
-
-def _standing(store: Store, parts: Sequence[Part], path: Path) -> str:
-    finished = store.keys_on_disk()
-    done = sum(part.key in finished for part in parts)
-    return (
-        f"{done} of {len(parts)} parts are finished and kept in {path}; run the same command "
-        "again to resume"
-    )
 
 
 def _compute(

@@ -2,12 +2,10 @@
 
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,6 @@ import xarray as xr
 
 import bayes_feasible
 from bayes_feasible import _check
-from bayes_feasible._interrupt import heeded
 from bayes_feasible.analysis.planning.characteristics import Plan
 from bayes_feasible.analysis.planning.design import Course, TrialDesign, run_trials
 from bayes_feasible.analysis.planning.scenarios import Scenario, Truth, read_scenarios
@@ -23,14 +20,11 @@ from bayes_feasible.analysis.study import running
 from bayes_feasible.analysis.study.parts import slug
 from bayes_feasible.analysis.study.store import Store, Task, compute, key_of
 from bayes_feasible.files.guard import Folder
-from bayes_feasible.files.lock import locked_folder
 from bayes_feasible.simulation import streams
-from bayes_feasible.simulation.pool import Unfinished
 
 MOST_REPLICATES = 10**6
 BATCHES = 1000  # of asking and telling in a part: some seconds
 BATCH_COST = 5000  # rounds of a compiled rule that cost as much as a batch
-LOCK_PATIENCE = 5.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -93,41 +87,17 @@ def plan(
     True
     """
     _check.kind("design", design, TrialDesign)
-    chosen, times = read_scenarios(design.problem, scenarios), _budgets(budgets)
+    chosen, times = read_scenarios(design.problem, scenarios), running.read_budgets(budgets)
     replicates = _check.count("replicates", replicates, most=MOST_REPLICATES)
     seed = _check.count("seed", seed, least=0)
     workers = running.check_place(workers, dask)
     show = sys.stderr.isatty() if progress is None else progress
     parts = _cut(design, chosen, times, replicates, seed)
-    with ExitStack() as held:
-        if out is None:
-            path = Path(held.enter_context(tempfile.TemporaryDirectory()))
-        else:
-            path = _check.path("out", out)
-            path.mkdir(parents=True, exist_ok=True)
-        try:
-            held.enter_context(locked_folder(path, LOCK_PATIENCE))
-        except TimeoutError:
-            raise ValueError(f"{path}: another process is working on this plan") from None
+    with running.kept_in(out, "plan") as path:
         store = Store(Folder(path).make_folder("parts"))
-        try:
-            with heeded():
-                _compute(store, parts, times[-1] // design.pulls_at_once, workers, dask, show)
-        except KeyboardInterrupt as error:
-            raise type(error)(f"interrupted: {_standing(store, parts, path)}") from error
-        except (OSError, Unfinished) as error:
-            raise Unfinished(f"{error}: {_standing(store, parts, path)}") from error
+        with running.resumable(store, parts, path):
+            _compute(store, parts, times[-1] // design.pulls_at_once, workers, dask, show)
         return _combine(store, parts, design, chosen, times, replicates, seed)
-
-
-def _budgets(budgets: Any) -> list[int]:
-    try:
-        found = [_check.count("budgets", budget) for budget in budgets]
-    except TypeError:
-        found = []
-    if not found or sorted(set(found)) != found:
-        raise ValueError(f"budgets: expected rising whole numbers, got {budgets!r}")
-    return found
 
 
 def _cut(
@@ -195,11 +165,6 @@ def _compute(
     ):
         for part in done:
             bar.update(part.size)
-
-
-def _standing(store: Store, parts: Sequence[Part], path: Path) -> str:
-    done = len(store.keys_on_disk() & {part.key for part in parts})
-    return f"{done} of {len(parts)} parts are finished and kept in {path}; run it again to resume"
 
 
 def _combine(

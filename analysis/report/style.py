@@ -1,5 +1,6 @@
 """How figures look: colours, lines and markers of the rules, axes, legends, files."""
 
+import io
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -85,6 +86,15 @@ def save(drawn: Axes | Figure, path: Path) -> list[Path]:
         with replaced(each) as temporary:
             write(figure, temporary)
     return paths
+
+
+def svg(drawn: Axes | Figure) -> bytes:
+    """Draw a figure, or that of some axes, as SVG; the same figure gives the same bytes."""
+    figure: Any = drawn.figure
+    content = io.BytesIO()
+    with mpl.rc_context(STYLE):
+        figure.savefig(content, format="svg", metadata={"Date": None})
+    return content.getvalue()
 
 
 def make_axes(axes: Axes | None, height: float = SIZE[1]) -> Axes:

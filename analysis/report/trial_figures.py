@@ -1,13 +1,10 @@
 """The figures of a trial's page, as SVG; the same trial gives the same bytes."""
 
-import io
 import math
 from collections.abc import Sequence
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator, PercentFormatter
 
 from bayes_feasible._check import Array
@@ -68,7 +65,7 @@ def _forest(view: View, one: Intervals) -> dict[str, str]:
         for name, z in zip(names, rows, strict=True)
     )
     return picture(
-        _svg(axes),
+        looks.svg(axes),
         f"Mean {label} of each candidate{limit}: {alternative}.",
         f"Mean {label} of each candidate, with {PROBABILITY:.0%} intervals"
         + (f"; the shaded side is beyond the limit {one.limit:g}." if bound else ".")
@@ -93,7 +90,7 @@ def _probabilities(view: View, best: Array) -> dict[str, str]:
     axes.set_xlabel("probability of being the best")
     each = "; ".join(f"{n} {_share(v)}" for n, v in zip(names, values, strict=True))
     return picture(
-        _svg(axes),
+        looks.svg(axes),
         f"Probability of being the best feasible candidate: {each}.",
         "How probably each candidate is the best of those within all limits"
         + (", and that none is." if constrained else ".")
@@ -125,7 +122,7 @@ def _allocation(view: View) -> dict[str, str]:
         for name, x in zip(names, rows, strict=True)
     )
     return picture(
-        _svg(axes),
+        looks.svg(axes),
         f"Share of the pulls of each arm: {each}.",
         "Where the pulls went"
         + (
@@ -163,7 +160,7 @@ def _course(view: View) -> dict[str, str]:
         f"{m.pulls} pulls {format_probability(m.log_error)} ({m.name})" for m in view.course
     )
     return picture(
-        _svg(axes),
+        looks.svg(axes),
         f"Probability that what was recommended is wrong, after so many pulls: {each}.",
         "Probability that what would have been recommended is wrong, after so many pulls"
         + ("." if target is None else f"; the trial may stop at {target:g}."),
@@ -187,12 +184,3 @@ def _left_out(view: View, rows: Sequence[int]) -> str:
 
 def _share(value: float) -> str:
     return f"{value:.3f}" if value >= 0.0005 or value == 0 else f"{value:.1e}"
-
-
-def _svg(axes: Axes) -> bytes:
-    figure = axes.figure
-    assert isinstance(figure, Figure)
-    out = io.BytesIO()
-    with mpl.rc_context(looks.STYLE):
-        figure.savefig(out, format="svg", metadata={"Date": None})
-    return out.getvalue()

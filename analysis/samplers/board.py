@@ -4,7 +4,6 @@ Each square is a file found by what its numbers depend on, so a board that was s
 it stopped, and a new sampler costs its own squares alone.
 """
 
-import io
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import cache, partial
@@ -20,6 +19,7 @@ from tqdm import tqdm
 
 from bayes_feasible import _check
 from bayes_feasible._display import visible
+from bayes_feasible._imports import code_of, import_object
 from bayes_feasible.analysis.report import style
 from bayes_feasible.analysis.report.page import Table, fill, picture
 from bayes_feasible.analysis.samplers import sample as sampling
@@ -27,8 +27,10 @@ from bayes_feasible.analysis.samplers import scoreboard
 from bayes_feasible.analysis.samplers.targets import TARGETS, named
 from bayes_feasible.analysis.samplers.verdicts import VERDICTS
 from bayes_feasible.analysis.samplers.yardstick import Yardstick
+from bayes_feasible.analysis.study import running
 from bayes_feasible.analysis.study.store import Store, Task, compute, key_of
-from bayes_feasible.files.atomic import write_bytes, write_netcdf
+from bayes_feasible.files.atomic import netcdf_bytes
+from bayes_feasible.files.guard import Folder
 
 PARTS = "parts"
 PAGE, TABLE = "board.html", "board.nc"
@@ -94,29 +96,32 @@ def board(
         "seed": _check.count("seed", seed, least=0),
     }  # fmt: skip
     jobs = _check.count("jobs", jobs)
-    path = _check.path("folder", folder)
-    (path / PARTS).mkdir(parents=True, exist_ok=True)
-    store = Store(path / PARTS)
     tasks = {(t, s): _task(t, s, sizes) for t in chosen for s in names}
+    with running.kept_in(_check.path("folder", folder), "board", "folder") as path:
+        files = Folder(path)
+        store = Store(files.make_folder(PARTS))
+        with running.resumable(store, list(tasks.values()), path):
+            _compute(store, list(tasks.values()), jobs, progress)
+        how: Mapping[str, Any] = {"data_vars": "all", "coords": "minimal", "compat": "equals",
+                                  "join": "outer"}  # fmt: skip
+        rows = [xr.concat([store.read_dataset(tasks[t, s].key) for s in names], "sampler", **how)
+                for t in chosen]  # fmt: skip
+        result = xr.concat(rows, xr.DataArray(chosen, dims="target", name="target"), **how)
+        files.write(TABLE, netcdf_bytes(result))
+        files.write(PAGE, _page(result, sizes).encode())
+    return result
+
+
+def _compute(store: Store, tasks: Sequence[Task], jobs: int, progress: bool) -> None:
     bar = tqdm(total=len(tasks), desc="squares", unit="square", disable=not progress)
-    with bar, closing(compute(store, list(tasks.values()), jobs if jobs > 1 else False)) as done:
+    with bar, closing(compute(store, tasks, jobs if jobs > 1 else False)) as done:
         for task in done:
             bar.set_postfix_str(f"{task.stem} is done")
             bar.update()
-    how: Mapping[str, Any] = {"data_vars": "all", "coords": "minimal", "compat": "equals",
-                              "join": "outer"}  # fmt: skip
-    rows = [xr.concat([store.read_dataset(tasks[t, s].key) for s in names], "sampler", **how)
-            for t in chosen]  # fmt: skip
-    result = xr.concat(rows, xr.DataArray(chosen, dims="target", name="target"), **how)
-    write_netcdf(path / TABLE, result)
-    write_bytes(path / PAGE, _page(result, sizes).encode())
-    return result
 
 
 def _task(target: str, sampler: str, sizes: Mapping[str, int]) -> Task:
     """The square of a target and a sampler."""
-    from bayes_feasible._imports import code_of
-
     causes: dict[str, object] = {"target": target, "sampler": sampler, **sizes}
     if ":" in sampler:
         causes["code"] = code_of(sampler).hex()
@@ -126,8 +131,6 @@ def _task(target: str, sampler: str, sizes: Mapping[str, int]) -> Task:
 
 def _square(target: str, sampler: str, sizes: dict[str, int]) -> xr.Dataset:
     """One sampler on one target."""
-    from bayes_feasible._imports import import_object
-
     posterior, wrong = named(target)
     chosen = import_object(sampler) if ":" in sampler else sampler
     try:
@@ -173,7 +176,7 @@ def _page(result: xr.Dataset, sizes: Mapping[str, int]) -> str:
         fill(
             "board.html.j2", title="Samplers on hard targets", verdicts=verdicts,
             about=Table("the targets", ["target", "what it is", "exact log P"], about, (0, 1)),
-            figure=picture(_svg(draw(result)), "verdicts of samplers on targets",
+            figure=picture(style.svg(draw(result)), "verdicts of samplers on targets",
                            "Verdict of each sampler (columns) on each target (rows)."),
             numbers=Table("every sampler on every target", header, rows, (0, 1, 2), (8,)),
             sizes=sizes,
@@ -226,10 +229,3 @@ def draw(result: xr.Dataset) -> Figure:
             loc="outside lower center", fontsize=9, title="effective draws in thousands",
         )  # fmt: skip
     return figure
-
-
-def _svg(figure: Figure) -> bytes:
-    stored = io.BytesIO()
-    with mpl.rc_context(style.STYLE):
-        figure.savefig(stored, format="svg", metadata={"Date": None})
-    return stored.getvalue()

@@ -8,7 +8,7 @@ bits as an undisturbed one, wherever the parts were computed.
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +19,6 @@ import xarray as xr
 
 import bayes_feasible
 from bayes_feasible import _check
-from bayes_feasible._interrupt import heeded
 from bayes_feasible.alternative.alternative import Alternative
 from bayes_feasible.analysis.study import optimum, running
 from bayes_feasible.analysis.study.folder import FIGURES, StudyFolder
@@ -28,10 +27,8 @@ from bayes_feasible.analysis.study.specification import Checks, Specification, s
 from bayes_feasible.analysis.study.store import compute, digest, hash_bytes, key_of
 from bayes_feasible.analysis.study.verdicts import require_summary
 from bayes_feasible.files.guard import blame
-from bayes_feasible.files.lock import locked_folder
 from bayes_feasible.posterior import Posterior
 from bayes_feasible.simulation import streams
-from bayes_feasible.simulation.pool import Unfinished
 from bayes_feasible.simulation.simulate import Replicate, _dataset, _replicate, play
 
 TIMINGS = ("seconds", "compile_seconds", "ess_per_second")  # of samplers, never twice the same
@@ -43,7 +40,6 @@ VERDICT_CODE = (
     "models.rate_regression",
 )
 FIGURE_CODE = ("analysis.report.figures", "analysis.report.geometry", "analysis.report.style")
-LOCK_PATIENCE = 5.0  # seconds
 FIGURE_DATA = ("summary.nc", "scoreboard.nc")
 
 
@@ -166,35 +162,13 @@ def study(
     if restart and extend:
         raise ValueError("restart: it discards what extend would keep; give one of them")
     show = sys.stderr.isatty() if progress is None else progress
-    path = _check.path("out", out)
-    if os.path.lexists(path) and not path.is_dir():
-        raise ValueError(f"out: expected a folder, {path} is a file")
-    path.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as held:
-        try:
-            held.enter_context(locked_folder(path, LOCK_PATIENCE))
-        except TimeoutError:
-            raise ValueError(f"{path}: another process is working on this study") from None
+    with running.kept_in(_check.path("out", out), "study") as path:
         folder = StudyFolder(path, wanted, restart=restart, extend=extend)
         parts = cut(wanted)
-        try:
-            with heeded():
-                computed = _compute(folder, parts, workers, dask, show)
-                found = _conclude(folder, parts, only_results, show)
-            return replace(found, computed=computed, reused=len(parts) - computed)
-        except KeyboardInterrupt as error:
-            raise type(error)(f"interrupted: {_standing(folder, parts)}") from error
-        except (OSError, Unfinished) as error:
-            raise Unfinished(f"{error}: {_standing(folder, parts)}") from error
-
-
-def _standing(folder: StudyFolder, parts: list[Part]) -> str:
-    on_disk = folder.parts.keys_on_disk()  # an interruption may come before a new one is noted
-    finished = sum(part.key in on_disk for part in parts)
-    return (
-        f"{finished} of {len(parts)} parts are finished and kept in {folder.path}; "
-        "run the same command again to resume"
-    )
+        with running.resumable(folder.parts, parts, path):
+            computed = _compute(folder, parts, workers, dask, show)
+            found = _conclude(folder, parts, only_results, show)
+    return replace(found, computed=computed, reused=len(parts) - computed)
 
 
 def _compute(

@@ -5,12 +5,9 @@ import json
 import pytest
 from live_client import EVIL
 
-from bayes_feasible.analysis.live.browser import INSTALL, Browser, find_chromium
+from bayes_feasible.analysis.live.browser import Browser
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_chromium() is None, reason=INSTALL),
-]
+pytestmark = pytest.mark.slow
 OVERFLOW = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 
 

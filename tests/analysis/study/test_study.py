@@ -339,7 +339,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
 
 
 def test_one_process_at_a_time(finished, monkeypatch):
-    monkeypatch.setattr(study, "LOCK_PATIENCE", 0.1)
+    monkeypatch.setattr(running, "LOCK_PATIENCE", 0.1)
     with locked_folder(finished, 1.0), pytest.raises(ValueError, match="another process is"):
         run(SMALL, finished)
     run(SMALL, finished)
@@ -375,7 +375,7 @@ from bayes_feasible.analysis.study import parts, running, study
 parts.ROUNDS = 3000
 try:
     study.study({SMALL!r}, sys.argv[1], only_results=True, progress=False)
-except study.Unfinished as error:
+except running.Unfinished as error:
     print(error)
 """
     command = [sys.executable, "-c", code, str(tmp_path)]
